@@ -1,0 +1,1 @@
+"""Solvers: functions from a frozen problem to a solution."""
