@@ -1,0 +1,19 @@
+"""Data sets: those of the paper (Adult, Bank, two synthetic ones) and COMPAS.
+
+The loaders return a :class:`sklearn.utils.Bunch` with ``data``, ``target`` (1 is the favourable outcome),
+``sensitive_features``, ``feature_names``, ``target_names`` and ``DESCR``. Files are looked for in
+``$FAIRMARGIN_DATA``, then in the cache, then downloaded; their SHA-256 is checked wherever they come from.
+"""
+
+from fairmargin.datasets._files import DataFileError
+from fairmargin.datasets.adult import load_adult
+from fairmargin.datasets.bank import load_bank
+from fairmargin.datasets.synthetic import make_linear_synthetic, make_nonlinear_synthetic
+
+__all__ = [
+    "DataFileError",
+    "load_adult",
+    "load_bank",
+    "make_linear_synthetic",
+    "make_nonlinear_synthetic",
+]
