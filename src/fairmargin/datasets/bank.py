@@ -84,5 +84,6 @@ def _parse(text: bytes) -> pd.DataFrame:
 
 
 def _age_group(age: np.ndarray) -> pd.Series:
-    outside = (age < 25) | (age > 60) return pd.Series(pd.Categorical.from_codes(outside.astype(np.int8),
-    pd.Index(AGE_GROUPS)), name="age_group")
+    outside = (age < 25) | (age > 60)
+    groups = pd.Categorical.from_codes(outside.astype(np.int8), pd.Index(AGE_GROUPS))
+    return pd.Series(groups, name="age_group")
