@@ -8,12 +8,14 @@ The loaders return a :class:`sklearn.utils.Bunch` with ``data``, ``target`` (1 i
 from fairmargin.datasets._files import DataFileError
 from fairmargin.datasets.adult import load_adult
 from fairmargin.datasets.bank import load_bank
+from fairmargin.datasets.compas import load_compas
 from fairmargin.datasets.synthetic import make_linear_synthetic, make_nonlinear_synthetic
 
 __all__ = [
     "DataFileError",
     "load_adult",
     "load_bank",
+    "load_compas",
     "make_linear_synthetic",
     "make_nonlinear_synthetic",
 ]

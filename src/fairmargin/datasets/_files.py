@@ -11,6 +11,7 @@ import hashlib
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,10 @@ __all__ = ["DataFileError", "RemoteFile", "cache_dir", "is_available", "read"]
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 PROPUBLICA = "https://raw.githubusercontent.com/propublica/compas-analysis/master"
+
+
+# What goes wrong on the web, on the disk, and inside a damaged archive; those of requests are OSErrors.
+_DOWNLOAD_ERRORS = (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 
 class DataFileError(OSError):
@@ -125,24 +130,24 @@ def _download(file: RemoteFile, folder: Path) -> Path:
     each other.
     """
     downloader = _downloader(file)
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as scratch:
-        received = Path(scratch) / "received"
-        try:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".download-") as scratch:
+            received, whole = Path(scratch, "received"), Path(scratch, file.name)
             downloader(file.url, str(received), None)
             content = _unpack(received, file)
-        except (OSError, zipfile.BadZipFile, KeyError) as error:
-            raise DataFileError(
-                f"{file.name} could not be downloaded from {file.url} ({error}). {_by_hand(file)}"
-            ) from error
-        if problem := _mismatch(content, file):
-            raise DataFileError(
-                f"{file.name} as downloaded from {file.url} is damaged or incomplete ({problem}) "
-                f"and was not kept. Try again later. {_by_hand(file)}"
-            )
-        whole = Path(scratch) / file.name
-        whole.write_bytes(content)
-        return whole.replace(folder / file.name)
+            problem = _mismatch(content, file)
+            if not problem:
+                whole.write_bytes(content)
+                return whole.replace(folder / file.name)
+    except _DOWNLOAD_ERRORS as error:
+        raise DataFileError(
+            f"{file.name} could not be downloaded from {file.url} into {folder} ({error}). {_by_hand(file)}"
+        ) from error
+    raise DataFileError(
+        f"{file.name} as downloaded from {file.url} is damaged or incomplete ({problem}) and was not kept. "
+        f"Try again later. {_by_hand(file)}"
+    )
 
 
 def _downloader(file: RemoteFile) -> Callable[..., object]:

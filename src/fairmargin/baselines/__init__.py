@@ -1,0 +1,21 @@
+"""The methods that the paper compares with, as scikit-learn classifiers for one binary sensitive attribute.
+
+======================  ===============================  ==============================  ==================
+class                   method                           applies to                      z needed to decide
+======================  ===============================  ==============================  ==================
+`PreferentialSampling`  Kamiran and Calders (2010)       any score-based classifier      no
+`Reweighing`            Kamiran and Calders (2012)       any that takes sample weights   no
+`PrejudiceRemover`      Kamishima et al. (2011)          logistic regression             **yes**
+======================  ===============================  ==============================  ==================
+
+PS-LR and PS-SVM are ``PreferentialSampling(LogisticRegression())`` and ``PreferentialSampling(LinearSVC())``,
+R-LR is ``PrejudiceRemover()``. Each class says what it can do in its attribute ``capabilities``, in the
+columns of the paper's Table 1.
+"""
+
+from fairmargin.baselines._common import Capabilities
+from fairmargin.baselines.preferential_sampling import PreferentialSampling
+from fairmargin.baselines.prejudice_remover import PrejudiceRemover
+from fairmargin.baselines.reweighing import Reweighing
+
+__all__ = ["Capabilities", "PreferentialSampling", "PrejudiceRemover", "Reweighing"]

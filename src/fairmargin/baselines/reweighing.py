@@ -1,0 +1,82 @@
+"""Reweighing: weigh the training data so that label and z are independent.
+
+Kamiran, F. and Calders, T. (2012), Data preprocessing techniques for classification without discrimination.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import _check_sample_weight, has_fit_parameter
+
+from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_labels
+from fairmargin.baselines._meta import PreparedClassifier
+
+__all__ = ["Reweighing"]
+
+
+class Reweighing(PreparedClassifier):
+    """Train any classifier that takes sample weights on data weighed so that the label does not depend on z.
+
+    A person of group s and label c weighs ``w_sc = N_s N_c / (N N_sc)``, with N people in all, N_s in the
+    group, N_c of the label and N_sc of both: what the cell would hold if s and c were independent, over what
+    it holds. With ``sample_weight`` the counts are sums of weights, and the two weights are multiplied.
+
+    The label's independence of z in the *training* data does not make the decisions independent of z.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Its ``fit`` takes ``sample_weight``; of a pipeline, the last step's does.
+
+    Attributes
+    ----------
+    estimator_ : fitted classifier
+    classes_ : ndarray (2,)
+        The labels; ``classes_[1]`` is the positive class.
+    weights_ : ndarray (n,)
+        The weight of each row of the training data.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        avoids_disparate_treatment=True,
+        avoids_disparate_impact=True,
+        business_necessity=False,
+        polyvalent=False,
+        multiple=False,
+        classifiers="Any that takes sample weights",
+        needs_z_at_prediction=False,
+    )
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Reweighing:
+        """Weigh ``X`` (n, d) and ``y`` (n,) with the help of z (n,), and train on the result."""
+        label, classes = encode_labels(y, X)
+        groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
+        weight = _check_sample_weight(sample_weight, label, dtype=np.float64, ensure_non_negative=True)
+        totals = cell_totals(group, label, groups, classes, weight)
+        expected = np.outer(totals.sum(axis=1), totals.sum(axis=0)) / totals.sum()
+        self.weights_ = weight * (expected / totals)[group, label]
+        estimator = clone(self.estimator)
+        self.estimator_ = estimator.fit(X, y, **{_weight_parameter(estimator): self.weights_})
+        self.classes_ = classes
+        return self
+
+
+def _weight_parameter(estimator: Any) -> str:
+    """Name of the argument of ``estimator.fit`` that takes the weights."""
+    # A pipeline hands arguments to its steps by name, unless the user has asked for metadata routing.
+    if isinstance(estimator, Pipeline) and not get_config()["enable_metadata_routing"]:
+        name, last = estimator.steps[-1]
+        return f"{name}__{_weight_parameter(last)}"
+    if not isinstance(estimator, Pipeline) and not has_fit_parameter(estimator, "sample_weight"):
+        raise ValueError(
+            f"Reweighing needs a classifier that takes sample_weight; {type(estimator).__name__} does not."
+        )
+    return "sample_weight"
