@@ -1,3 +1,16 @@
-"""Fair classification with convex margin-based classifiers."""
+"""Fair classification with convex margin-based classifiers: exact, fast and certified."""
+
+from fairmargin.constraints import CovarianceBound
+from fairmargin.diagnostics import CovarianceWarning
+from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "CovarianceBound",
+    "CovarianceWarning",
+    "FairLinearSVC",
+    "FairLogisticRegression",
+    "FairMarginClassifier",
+    "__version__",
+]

@@ -1,1 +1,52 @@
-"""Solvers: functions from a frozen problem to a solution."""
+"""Solvers: functions from a frozen problem to a solution with its certificate."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+from fairmargin.problem import Problem, Solution
+from fairmargin.solvers.interior_point import solve_interior_point
+from fairmargin.solvers.multipliers import solve_multipliers
+from fairmargin.solvers.newton import Start, solve_newton
+
+__all__ = ["Start", "few_threads", "solve"]
+
+_SMALL = 20_000_000  # entries of X below which more BLAS threads cost more than they bring
+
+
+def solve(
+    problem: Problem, *, start: Start | None = None, tol: float = 1e-9, max_iter: int = 200
+) -> Solution:
+    """Solve any problem of the package with the solver its loss needs.
+
+    Smooth losses go to Newton's method. The hinge loss goes to the method of multipliers, and to the
+    interior-point method where that did not reach ``tol`` (no penalty, or a badly posed problem).
+    """
+    if problem.loss.smooth:
+        return solve_newton(problem, start=start, tol=tol, max_iter=max_iter)
+    if problem.loss.name != "hinge":
+        raise ValueError(
+            f"The loss {problem.loss!r} is not smooth; of the non-smooth losses only the hinge has a solver."
+        )
+    first = solve_multipliers(problem, start=start, tol=tol, max_iter=max_iter)
+    if first.certificate.status == "solved":
+        return first
+    second = solve_interior_point(problem, tol=tol, max_iter=max_iter)
+    return min(first, second, key=lambda s: max(s.certificate.gap, s.certificate.violation))
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def few_threads(problem: Problem) -> AbstractContextManager[Any]:
+    """Return a context with one BLAS thread for small problems, where more threads only wait for each other."""
+    n, p = problem.design.shape
+    if n * p > _SMALL:
+        return nullcontext()
+    return _controller().limit(limits=1, user_api="blas")

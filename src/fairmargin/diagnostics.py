@@ -1,0 +1,89 @@
+"""Did the fairness reach the decisions? A covariance can be bought without changing any.
+
+A handful of people with extreme scores can carry the whole change of a covariance (a rare category whose
+coefficient runs away), or people far from the boundary, where the loss is flat. Then the covariance is
+small and the decisions are as they were. Two numbers tell: how concentrated the change is, and how much
+of the disparity of the decisions went with the disparity of the scores.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["CovarianceWarning", "Movement", "measure_movement", "warn_if_bought"]
+
+Array = NDArray[np.float64]
+
+_TOP = 0.01
+_CUT = 0.5  # a covariance counts as cut when less than half of it is left
+_FOLLOWED = 0.3  # and the decisions as following when at least this share of their disparity went too
+
+
+class CovarianceWarning(UserWarning):
+    """The covariance was cut, but the decisions hardly moved."""
+
+
+@dataclass(frozen=True)
+class Movement:
+    """How a constraint changed scores and decisions, for each sensitive column.
+
+    Attributes
+    ----------
+    concentration : (K,)
+        Share of the total (absolute) change of covariance that the 1% of people with the largest changes
+        carry; about 0.05 when everybody's score moves, near 1 when a few scores run away.
+    covariance_cut : (K,)
+        ``1 - |cov| / |cov*|``: how much of the unconstrained covariance is gone.
+    decision_cut : (K,)
+        The same for the covariance with the decisions ``f(x) >= 0`` in place of the scores.
+    decisions_changed : float
+        Share of people whose decision differs from the unconstrained classifier's.
+    """
+
+    concentration: Array
+    covariance_cut: Array
+    decision_cut: Array
+    decisions_changed: float
+
+
+def measure_movement(centred: Array, people_weight: Array, before: Array, after: Array) -> Movement:
+    """Compare scores ``before`` (unconstrained) and ``after``, shape (N,), for columns ``centred`` (N, K)."""
+    weight = people_weight / people_weight.sum()
+    moved = np.abs(centred * (weight * (after - before))[:, None])
+    top = max(1, int(np.ceil(_TOP * len(before))))
+    largest = np.partition(moved, len(before) - top, axis=0)[len(before) - top :]
+    total = moved.sum(axis=0)
+    concentration = np.divide(largest.sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
+    weighted = centred * weight[:, None]
+    accept, accepted = after >= 0, before >= 0
+    return Movement(
+        concentration,
+        _cut(before @ weighted, after @ weighted),
+        _cut(accepted @ weighted, accept @ weighted),
+        float(weight @ (accept != accepted)),
+    )
+
+
+def _cut(before: Array, after: Array) -> Array:
+    return 1.0 - np.divide(np.abs(after), np.abs(before), out=np.ones_like(before), where=before != 0)
+
+
+def warn_if_bought(movement: Movement, labels: list[tuple[str, object]]) -> None:
+    """Warn for every column whose covariance was cut while the decisions stayed."""
+    bought = (movement.covariance_cut >= _CUT) & (
+        movement.decision_cut < _FOLLOWED * movement.covariance_cut
+    )
+    for k in np.flatnonzero(bought):
+        name, category = labels[k]
+        warnings.warn(
+            f"The covariance with {name!r} ({category!r}) was cut by {movement.covariance_cut[k]:.0%}, but the "
+            f"disparity of the decisions only by {max(movement.decision_cut[k], 0.0):.0%}: 1% of the people "
+            f"carry {movement.concentration[k]:.0%} of the change. Lower C, merge rare categories, or ask for "
+            "the decisions themselves with PRuleBound.",
+            CovarianceWarning,
+            stacklevel=4,
+        )

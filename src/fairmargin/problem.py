@@ -1,0 +1,204 @@
+"""The problem every solver solves, written down once.
+
+    minimise over theta   L(theta) = sum_i c_i l(m_i) + 1/2 sum_j rho_j theta_j^2
+    subject to            lower <= A theta <= upper
+
+with margins ``m = y * (Xa theta)``, ``Xa`` the augmented matrix of :mod:`fairmargin.design`, so that
+``theta = (w, b)`` and the intercept is simply the coordinate with ``rho_j = 0``. In scikit-learn's
+convention ``c_i = C s_i`` (s the sample weights) and ``rho = 1`` on ``w``; for ``C = inf``, ``c_i = s_i`` and
+``rho = 0``. The rows of ``A`` are decision boundary covariances, whose intercept entry is 0, and, for
+promises made to single people, their signed feature vectors.
+
+**The certificate.** For ``a_i >= 0`` and multipliers ``nu`` (one a row, of either sign), Fenchel's duality gives
+
+    D(a, nu) = sum_i -c_i l*(-a_i) - sum_j r_j^2 / (2 rho_j) - sum_k (upper_k nu_k^+ - lower_k nu_k^-),
+    r = Xa'(c a y) - A' nu,
+
+a lower bound on ``L`` at every feasible point. A free intercept asks for ``r_b = 0``, met exactly by scaling
+the ``a_i`` of one class down (``l*`` is convex and ``l*(0) = -inf l``, so the scaled bound needs no new conjugate).
+What is left in coordinates without a penalty, rounding for the intercept, and all of them for ``C = inf``,
+is charged with ``|r_j| R_j``: there the bound speaks of all ``|theta_j| <= R_j = 10 (|theta_j| + 1/scale_j)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.design import Design
+from fairmargin.losses import Loss
+
+__all__ = ["Certificate", "Problem", "Solution", "support"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Proof of how good a fitted classifier is, in the units of the training objective.
+
+    Attributes
+    ----------
+    objective : float
+        ``L`` at the returned coefficients.
+    dual_bound : float
+        No feasible classifier has a smaller ``L`` than this.
+    gap : float
+        ``(objective - dual_bound) / objective``.
+    violation : float
+        Largest amount by which a bound on a covariance (or a promise to a person) is missed.
+    n_iter : int
+        Iterations of the solver.
+    status : str
+        ``"solved"``, ``"inaccurate"`` (no further progress), ``"iteration limit"``.
+    """
+
+    objective: float
+    dual_bound: float
+    gap: float
+    violation: float
+    n_iter: int = 0
+    status: str = "solved"
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver returns: the point, its multipliers and their proof.
+
+    ``alpha`` (N,) are the dual variables ``c_i a_i``; ``multipliers`` (K,) has one entry a row of ``A``.
+    """
+
+    theta: Array
+    multipliers: Array
+    scores: Array
+    alpha: Array
+    certificate: Certificate
+    hessian: Array | None = None
+
+    @property
+    def objective(self) -> float:
+        """Training objective at the solution."""
+        return self.certificate.objective
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Frozen data of one convex problem; see the module for the mathematics.
+
+    Parameters
+    ----------
+    design : Design, N rows and p columns
+    y : (N,) of -1 and +1
+    weight : (N,), the positive ``c_i``
+    loss : Loss
+    ridge : (p,), the ``rho_j >= 0``
+    rows : (K, p), the matrix ``A``
+    lower, upper : (K,), infinite where there is no bound
+    """
+
+    design: Design
+    y: Array
+    weight: Array
+    loss: Loss
+    ridge: Array
+    rows: Array
+    lower: Array
+    upper: Array
+
+    @property
+    def n_rows(self) -> int:
+        """Number of linear constraints K."""
+        return self.rows.shape[0]
+
+    def with_bounds(self, lower: Array, upper: Array) -> Problem:
+        """Return the same problem under other bounds."""
+        return replace(self, lower=np.asarray(lower, float), upper=np.asarray(upper, float))
+
+    def unconstrained(self) -> Problem:
+        """Return the problem without its rows."""
+        p = self.rows.shape[1]
+        return replace(self, rows=np.empty((0, p)), lower=np.empty(0), upper=np.empty(0))
+
+    def with_rows(self, rows: Array, lower: Array, upper: Array) -> Problem:
+        """Return the problem under these rows only."""
+        return replace(self, rows=rows, lower=lower, upper=upper)
+
+    def take(self, index: NDArray[np.intp]) -> Problem:
+        """Return the problem on some of the people, weighted up to the same total."""
+        weight = self.weight[index]
+        weight = weight * (self.weight.sum() / weight.sum())
+        return replace(self, design=self.design.take(index), y=self.y[index], weight=weight)
+
+    def penalty(self, theta: Array) -> float:
+        """Return ``1/2 sum_j rho_j theta_j^2``."""
+        return 0.5 * float(self.ridge @ (theta * theta))
+
+    def objective(self, theta: Array, scores: Array) -> float:
+        """Return ``L(theta)`` from the scores ``Xa theta``."""
+        return float(self.weight @ self.loss.value(self.y * scores)) + self.penalty(theta)
+
+    def violation(self, theta: Array) -> float:
+        """Return the largest amount by which a row misses its bounds."""
+        if not self.n_rows:
+            return 0.0
+        value = self.rows @ theta
+        return max(0.0, float(np.max(value - self.upper)), float(np.max(self.lower - value)))
+
+    def radius(self, theta: Array) -> Array:
+        """Return ``R``, how far the certificate reaches in coordinates without a penalty."""
+        return 10.0 * (np.abs(theta) + 1.0 / self.design.scale)
+
+    def dual_bound(self, theta: Array, multipliers: Array, terms: float, pull: Array) -> float:
+        """Return ``D`` from ``terms = sum_i -c_i l*(-a_i)`` and ``pull = Xa'(c a y)``."""
+        r = pull - self.rows.T @ multipliers
+        penalised = self.ridge > 0
+        quadratic = 0.5 * float(np.sum(r[penalised] ** 2 / self.ridge[penalised]))
+        linear = float(np.abs(r[~penalised]) @ self.radius(theta)[~penalised])
+        return terms - quadratic - linear - support(self.lower, self.upper, multipliers)
+
+    def certify(
+        self,
+        theta: Array,
+        multipliers: Array,
+        scores: Array,
+        alpha: Array,
+        n_iter: int,
+        status: str,
+        pull: Array | None = None,
+    ) -> Certificate:
+        """Return the certificate of a point with dual variables ``alpha = c a``.
+
+        ``pull = Xa'(alpha y)``, if at hand, saves a pass over the data where the classes balance already.
+        """
+        ratio = self._balance(alpha)
+        margins = self.y * scores
+        a = alpha / self.weight
+        dual = ratio * self.loss.dual_terms(margins, a) + (1.0 - ratio) * self.loss.infimum
+        if pull is None or np.any(ratio < 1.0 - 1e-13):
+            pull = self.design.rmatvec(ratio * alpha * self.y)
+        value = self.objective(theta, scores)
+        bound = self.dual_bound(theta, multipliers, float(self.weight @ dual), pull)
+        gap = max(0.0, value - bound) / max(abs(value), np.finfo(float).tiny)
+        return Certificate(value, bound, gap, self.violation(theta), n_iter, status)
+
+    def _balance(self, alpha: Array) -> Array:
+        """Return factors in [0, 1] that make ``sum_i alpha_i y_i = 0`` for a free intercept."""
+        ratio = np.ones_like(alpha)
+        if not self.design.fit_intercept or np.any(self.rows[:, -1]):
+            return ratio
+        positive = self.y > 0
+        up, down = float(alpha[positive].sum()), float(alpha[~positive].sum())
+        if up > down:
+            ratio[positive] = down / up
+        elif down > up:
+            ratio[~positive] = up / down
+        return ratio
+
+
+def support(lower: Array, upper: Array, multipliers: Array) -> float:
+    """Return ``sum_k (upper_k nu_k^+ - lower_k nu_k^-)``, where ``0 * inf`` counts as 0."""
+    pushed = multipliers != 0
+    nu = multipliers[pushed]
+    return float(np.sum(np.where(nu > 0, upper[pushed], lower[pushed]) * nu))

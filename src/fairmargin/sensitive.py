@@ -1,0 +1,219 @@
+"""Sensitive attributes: from whatever the user has to named, numeric columns.
+
+A binary attribute gives one column (1 for the later of its two values in sorted order), an attribute of more
+values one indicator column for each, and a numeric attribute is kept as it is. Every column remembers its
+attribute and category, so that every result can be read by them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+__all__ = ["NUMERIC", "Attribute", "Sensitive", "encode_sensitive", "read_columns"]
+
+Array = NDArray[np.float64]
+
+NUMERIC = "(numeric)"  # what stands for the category of a numeric attribute
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One sensitive attribute.
+
+    ``codes`` (N,) indexes ``categories``; a numeric attribute has ``values`` (N,) and no categories.
+    """
+
+    name: str
+    categories: tuple[Any, ...] = ()
+    codes: NDArray[np.intp] | None = None
+    values: Array | None = None
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the attribute is kept as numbers."""
+        return self.codes is None
+
+    @property
+    def column_categories(self) -> tuple[Any, ...]:
+        """The categories that have a column: one of two, or all of more."""
+        if self.is_numeric:
+            return (NUMERIC,)
+        return self.categories[1:] if len(self.categories) == 2 else self.categories
+
+    def columns(self) -> Array:
+        """Return the attribute's columns, (N, 1) or (N, number of categories)."""
+        if self.codes is None:
+            assert self.values is not None
+            return self.values[:, None]
+        if len(self.categories) == 2:
+            return (self.codes == 1).astype(float)[:, None]
+        return (self.codes[:, None] == np.arange(len(self.categories))).astype(float)
+
+
+@dataclass(frozen=True)
+class Sensitive:
+    """All sensitive attributes of N people."""
+
+    attributes: tuple[Attribute, ...]
+
+    @property
+    def labels(self) -> list[tuple[str, Any]]:
+        """(attribute, category) of each column."""
+        return [(a.name, category) for a in self.attributes for category in a.column_categories]
+
+    @property
+    def index(self) -> pd.MultiIndex:
+        """The labels as a pandas index."""
+        return pd.MultiIndex.from_tuples(self.labels, names=["attribute", "category"])
+
+    def columns(self) -> Array:
+        """Return all columns, shape (N, K)."""
+        return np.hstack([a.columns() for a in self.attributes])
+
+    def centred(self, weight: Array | None = None) -> Array:
+        """Return the columns less their (weighted) means: ``z - zbar``."""
+        Z = self.columns()
+        return Z - np.average(Z, axis=0, weights=weight)
+
+    def series(self, values: Array, name: str) -> pd.Series:
+        """Return one number a column, readable by attribute and category."""
+        return pd.Series(np.asarray(values, dtype=float), index=self.index, name=name)
+
+    def take(self, rows: NDArray[Any]) -> Sensitive:
+        """Return the attributes of some of the people, with all categories kept."""
+        return Sensitive(
+            tuple(
+                Attribute(
+                    a.name,
+                    a.categories,
+                    None if a.codes is None else a.codes[rows],
+                    None if a.values is None else a.values[rows],
+                )
+                for a in self.attributes
+            )
+        )
+
+
+def read_columns(sensitive_features: Any) -> list[tuple[str, Any]]:
+    """Return ``(name, values)`` of each column of an array, frame, series, mapping or list."""
+    if isinstance(sensitive_features, Mapping):
+        return [(str(name), pd.Series(values)) for name, values in sensitive_features.items()]
+    native = nw.from_native(sensitive_features, pass_through=True, allow_series=True)
+    if isinstance(native, nw.LazyFrame):
+        native = native.collect()
+    if isinstance(native, nw.DataFrame):
+        return [(str(name), _as_pandas(native[name])) for name in native.columns]
+    if isinstance(native, nw.Series):
+        return [(str(native.name) if native.name not in (None, "") else "sensitive", _as_pandas(native))]
+    values = np.asarray(sensitive_features)
+    if values.ndim == 0:
+        raise ValueError("sensitive_features must hold one value (or row) for each person, got a scalar.")
+    if values.ndim > 2:
+        raise ValueError(f"sensitive_features must have one or two dimensions, got {values.ndim}.")
+    if values.ndim == 1:
+        return [("sensitive", pd.Series(values))]
+    if values.shape[1] == 1:
+        return [("sensitive", pd.Series(values[:, 0]))]
+    return [(f"sensitive_{k}", pd.Series(values[:, k])) for k in range(values.shape[1])]
+
+
+def _as_pandas(column: nw.Series) -> pd.Series:
+    """Return a pandas series without a detour over Arrow, which need not be installed."""
+    native = column.to_native()
+    return native if isinstance(native, pd.Series) else pd.Series(column.to_numpy())
+
+
+def encode_sensitive(sensitive_features: Any, n_people: int | None = None, *, groups: bool = True) -> Sensitive:
+    """Read and check sensitive attributes.
+
+    Parameters
+    ----------
+    sensitive_features : array, list, mapping, or pandas / polars series or frame
+    n_people : int, optional
+        How many rows there must be.
+    groups : bool
+        Whether each attribute must have at least two values (training) or may have one (reporting).
+    """
+    columns = read_columns(sensitive_features)
+    if not columns:
+        raise ValueError("sensitive_features has no column; give at least one sensitive attribute.")
+    names = [name for name, _ in columns]
+    if len(set(names)) < len(names):
+        raise ValueError(f"sensitive_features has columns of the same name: {names}.")
+    attributes = []
+    for name, column in columns:
+        if n_people is not None and len(column) != n_people:
+            raise ValueError(
+                f"sensitive_features has {len(column)} rows, but there are {n_people} people in X."
+            )
+        attributes.append(_encode_attribute(name, column, groups))
+    return Sensitive(tuple(attributes))
+
+
+def _encode_attribute(name: str, column: pd.Series, groups: bool) -> Attribute:
+    missing = int(column.isna().sum())
+    if missing:
+        raise ValueError(
+            f"The sensitive attribute {name!r} is missing (nan) for {missing} people; "
+            "fill it in, or make 'unknown' a value of its own."
+        )
+    if column.dtype == object:
+        column = column.infer_objects()
+    if _is_number(column):
+        values = column.to_numpy(dtype=float)
+        if not np.all(np.isfinite(values)):
+            raise ValueError(f"The sensitive attribute {name!r} has infinite values.")
+        distinct = np.unique(values)
+        if len(distinct) > 2:
+            _warn_of_codes(name, column, len(distinct))
+            return Attribute(name, values=values)
+    categories, codes = _factorise(column)
+    if len(categories) < 2 and groups:
+        raise ValueError(
+            f"The sensitive attribute {name!r} has only one group ({categories[0]!r}): "
+            "there is nothing to be fair between."
+        )
+    return Attribute(name, categories, codes)
+
+
+def _is_number(column: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+
+
+def _warn_of_codes(name: str, column: pd.Series, distinct: int) -> None:
+    """A handful of whole numbers may well be codes of categories; their covariance means something else."""
+    if pd.api.types.is_integer_dtype(column) and distinct <= 10:
+        warnings.warn(
+            f"The sensitive attribute {name!r} holds {distinct} different whole numbers and is treated as a "
+            "number; if they are codes of groups, convert the column to strings or to a categorical.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _factorise(column: pd.Series) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
+    """Return the sorted categories that occur and each person's code."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.cat.remove_unused_categories()
+        return tuple(column.cat.categories.tolist()), column.cat.codes.to_numpy(dtype=np.intp)
+    codes, categories = pd.factorize(column, sort=False)
+    found = list(pd.Index(categories).tolist())
+    order = sorted(range(len(found)), key=lambda k: _sort_key(found[k]))
+    rank = np.empty(len(found), dtype=np.intp)
+    rank[order] = np.arange(len(found))
+    return tuple(found[k] for k in order), rank[codes]
+
+
+def _sort_key(value: Any) -> tuple[int, Any]:
+    """Sort numbers by size and everything else by its text, so that mixed columns have an order too."""
+    if isinstance(value, int | float | np.number):
+        return 0, float(value)
+    return 1, str(value)

@@ -1,0 +1,336 @@
+"""A primal-dual interior-point method for the hinge loss: no smoothing, no subgradients.
+
+With slacks ``xi`` the problem is the quadratic program
+
+    min  sum_i c_i xi_i + 1/2 sum_j rho_j theta_j^2
+    s.t. m_i + xi_i - 1 = s_i >= 0  (alpha_i),   xi_i >= 0  (c_i - alpha_i),   lower <= A theta <= upper.
+
+Mehrotra's predictor-corrector method. After elimination each iteration solves with
+
+    H = diag(rho) + Xa' D Xa,   D_i = 1 / (s_i / alpha_i + xi_i / (c_i - alpha_i)),
+
+the same sandwich as in Newton's method, and a K x K system for the multipliers of the rows. It starts on
+the central path above the solution on a sample of the people: for a given ``theta`` and barrier ``mu`` the
+equations ``s alpha = mu``, ``xi (c - alpha) = mu``, ``s - xi = m - 1`` have a closed-form solution.
+
+Reference: Nocedal and Wright, Numerical Optimization, 2nd edition, algorithm 16.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.problem import Certificate, Problem, Solution
+from fairmargin.solvers.newton import Start, spread_sample
+from fairmargin.solvers.small import Factor
+
+__all__ = ["solve_interior_point"]
+
+Array = NDArray[np.float64]
+
+_SAMPLE_SHRINK = 4
+_SAMPLE_ROWS = 1000
+_SAMPLE_PER_COLUMN = 20
+_STEP = 0.995  # share of the way to the boundary that a step may go
+_PATIENCE = 8  # iterations without a better gap before giving up
+
+
+@dataclass
+class _Point:
+    """Primal and dual variables; ``up`` and ``down`` belong to the two sides of the rows that are a range."""
+
+    theta: Array
+    s: Array
+    xi: Array
+    alpha: Array
+    room_up: Array
+    room_down: Array
+    up: Array
+    down: Array
+    equal: Array  # multipliers of the rows that are equalities
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of A sorted into equalities and ranges."""
+
+    is_equal: NDArray[np.bool_]
+    A_equal: Array
+    target: Array
+    A_range: Array
+    lower: Array
+    upper: Array
+    has_lower: NDArray[np.bool_]
+    has_upper: NDArray[np.bool_]
+
+
+def solve_interior_point(
+    problem: Problem, *, start: Start | None = None, tol: float = 1e-9, max_iter: int = 200
+) -> Solution:
+    """Solve a problem with the hinge loss to a relative duality gap of ``tol``."""
+    if problem.loss.name != "hinge":
+        raise ValueError(f"The interior-point method is for the hinge loss, not the {problem.loss.name} loss.")
+    unit = float(np.mean(problem.weight))  # a problem of order one, whatever C is
+    scaled = replace(problem, weight=problem.weight / unit, ridge=problem.ridge / unit)
+    theta, mu = _begin(scaled, start, max_iter)
+    rows = _sort_rows(scaled)
+    point = _central_point(scaled, rows, theta, mu)
+    best: tuple[float, Solution] | None = None
+    stalled, status, n_iter = 0, "iteration limit", 0
+    scores = scaled.design.matvec(point.theta)
+    for n_iter in range(max_iter + 1):
+        pull = scaled.design.rmatvec(point.alpha * scaled.y)
+        certificate = _certify(problem, rows, point, scores, pull, unit, n_iter, tol)
+        if certificate is not None:
+            stalled += 1
+            score = max(certificate.gap, certificate.violation)
+            if best is None or score < best[0]:
+                stalled = 0 if best is None or score < 0.9 * best[0] else stalled
+                best = score, _solution(rows, point, scores, certificate, unit)
+            if certificate.gap <= tol and certificate.violation <= 1e-10:
+                return best[1]
+        if n_iter == max_iter:
+            break
+        try:
+            step = _iterate(scaled, rows, point, scores, pull)
+        except np.linalg.LinAlgError:
+            step = None
+        if step is None or stalled > _PATIENCE:
+            status = "inaccurate"
+            break
+        point, scores = step
+    if best is None:
+        pull = scaled.design.rmatvec(point.alpha * scaled.y)
+        certificate = _certify(problem, rows, point, scores, pull, unit, n_iter, np.inf)
+        assert certificate is not None
+        best = certificate.gap, _solution(rows, point, scores, certificate, unit)
+    return replace(best[1], certificate=replace(best[1].certificate, status=status, n_iter=n_iter))
+
+
+def _sort_rows(problem: Problem) -> _Rows:
+    equal = problem.lower == problem.upper
+    A = problem.rows
+    lower, upper = problem.lower[~equal], problem.upper[~equal]
+    return _Rows(
+        equal, A[equal], problem.lower[equal], A[~equal], lower, upper, np.isfinite(lower), np.isfinite(upper)
+    )
+
+
+def _begin(problem: Problem, start: Start | None, max_iter: int) -> tuple[Array, float]:
+    """Return a point and the barrier to start from: a sample's solution where the data are large."""
+    n, p = problem.design.shape
+    if start is not None:
+        return start.theta, 1e-2
+    size = n // _SAMPLE_SHRINK
+    if size >= max(_SAMPLE_ROWS, _SAMPLE_PER_COLUMN * p):
+        sample = problem.take(spread_sample(n, size))
+        if abs(sample.y.sum()) < size:
+            solution = solve_interior_point(sample, tol=1e-3, max_iter=max_iter)
+            if np.all(np.isfinite(solution.theta)):
+                return solution.theta, 1e-2
+    return np.zeros(p), 1.0
+
+
+def _central_point(problem: Problem, rows: _Rows, theta: Array, mu: float) -> _Point:
+    """Return the variables that belong to ``theta`` on the central path at ``mu``."""
+    scores = problem.design.matvec(theta)
+    c = problem.weight
+    short = problem.y * scores - 1.0  # = s - xi
+    # s solves  c s^2 - (c short + 2 mu) s + mu short = 0  for the larger root; xi = s - short.
+    half = 0.5 * (short + 2.0 * mu / c)
+    root = np.sqrt(np.maximum(half**2 - mu * short / c, 0.0))
+    s = np.where(half > 0, half + root, mu * short / c / np.minimum(half - root, -1e-300))
+    s = np.maximum(s, 1e-12)
+    xi = np.maximum(s - short, 1e-12)
+    alpha = np.clip(mu / s, 1e-10 * c, (1 - 1e-10) * c)
+    value = rows.A_range @ theta
+    width = np.where(rows.has_lower & rows.has_upper, rows.upper - rows.lower, 1.0)
+    room_up = np.where(rows.has_upper, np.maximum(rows.upper - value, 0.1 * width), 1.0)
+    room_down = np.where(rows.has_lower, np.maximum(value - rows.lower, 0.1 * width), 1.0)
+    up = np.where(rows.has_upper, mu / room_up, 0.0)
+    down = np.where(rows.has_lower, mu / room_down, 0.0)
+    return _Point(theta, s, xi, alpha, room_up, room_down, up, down, np.zeros(len(rows.target)))
+
+
+def _iterate(
+    problem: Problem, rows: _Rows, at: _Point, scores: Array, pull: Array
+) -> tuple[_Point, Array] | None:
+    """Return the next point and its scores: predictor, centring, corrector."""
+    c, y = problem.weight, problem.y
+    beta = c - at.alpha
+    ratio_s, ratio_xi = at.s / at.alpha, at.xi / beta
+    D = 1.0 / (ratio_s + ratio_xi)
+    H = problem.design.sandwich(D) + np.diag(problem.ridge)
+    system = _System(problem, rows, at, Factor(H), D)
+    missed = y * scores + at.xi - 1.0 - at.s
+    dual = problem.ridge * at.theta - pull + rows.A_range.T @ (at.up - at.down) + rows.A_equal.T @ at.equal
+    n_pairs = 2 * len(c) + rows.has_upper.sum() + rows.has_lower.sum()
+    mu = _complementarity(at, beta, rows) / n_pairs
+
+    affine = system.solve(dual, missed, *_targets(at, beta, rows, 0.0, None))
+    primal, dual_length = _lengths(at, beta, rows, affine, 1.0)
+    reached = _complementarity_after(at, beta, rows, affine, primal, dual_length) / n_pairs
+    sigma = min(1.0, max((reached / mu) ** 3, 1e-8))
+    step = system.solve(dual, missed, *_targets(at, beta, rows, sigma * mu, affine))
+    primal, dual_length = _lengths(at, beta, rows, step, _STEP)
+    if not (np.isfinite(primal) and np.isfinite(dual_length)) or max(primal, dual_length) < 1e-10:
+        return None
+    # The quadratic term couples theta to the multipliers: one length for both keeps the dual residual linear.
+    length = min(primal, dual_length)
+    return _move(at, step, length, length), scores + length * step.scores
+
+
+@dataclass(frozen=True)
+class _Step:
+    theta: Array
+    scores: Array
+    s: Array
+    xi: Array
+    alpha: Array
+    room_up: Array
+    room_down: Array
+    up: Array
+    down: Array
+    equal: Array
+
+
+class _System:
+    """The factored Newton system at one point, solved for several right-hand sides."""
+
+    def __init__(self, problem: Problem, rows: _Rows, at: _Point, factor: Factor, D: Array) -> None:
+        self.problem, self.rows, self.at, self.factor, self.D = problem, rows, at, factor, D
+        self.stiffness = np.maximum(at.up / at.room_up + at.down / at.room_down, 1e-300)
+        self.A = np.vstack([rows.A_range, rows.A_equal])
+        self.lifted = factor.solve(self.A.T)
+        schur = self.A @ self.lifted
+        k = len(self.stiffness)
+        self.give = np.zeros(len(self.A))
+        self.give[:k] = 1.0 / self.stiffness
+        self.schur = Factor(schur + np.diag(self.give)) if len(self.A) else None
+
+    def solve(
+        self, dual: Array, missed: Array, t_s: Array, t_xi: Array, t_up: Array, t_down: Array
+    ) -> _Step:
+        """Return the step for the residuals and the complementarity targets ``t``."""
+        at, rows, y = self.at, self.rows, self.problem.y
+        beta = self.problem.weight - at.alpha
+        a, e = t_s / at.alpha, t_xi / beta
+        right = -dual + self.problem.design.rmatvec(y * self.D * (a - e - missed))
+        value = rows.A_range @ at.theta
+        off_up = np.where(rows.has_upper, value + at.room_up - rows.upper, 0.0)
+        off_down = np.where(rows.has_lower, value - at.room_down - rows.lower, 0.0)
+        h = (t_up + at.up * off_up) / at.room_up - (t_down - at.down * off_down) / at.room_down
+        off_equal = rows.A_equal @ at.theta - rows.target
+        theta = self.factor.solve(right)
+        nu = np.zeros(len(self.A))
+        if self.schur is not None:
+            nu = self.schur.solve(self.A @ theta + np.concatenate([self.give[: len(h)] * h, off_equal]))
+            theta = theta - self.lifted @ nu
+        scores = self.problem.design.matvec(theta)
+        alpha = self.D * (a - e - missed - y * scores)
+        moved = rows.A_range @ theta
+        room_up = np.where(rows.has_upper, -off_up - moved, 0.0)
+        room_down = np.where(rows.has_lower, off_down + moved, 0.0)
+        up = np.where(rows.has_upper, (t_up - at.up * room_up) / at.room_up, 0.0)
+        down = np.where(rows.has_lower, (t_down - at.down * room_down) / at.room_down, 0.0)
+        s = a - at.s / at.alpha * alpha
+        xi = e + at.xi / beta * alpha
+        return _Step(theta, scores, s, xi, alpha, room_up, room_down, up, down, nu[len(h) :])
+
+
+def _targets(
+    at: _Point, beta: Array, rows: _Rows, mu: float, affine: _Step | None
+) -> tuple[Array, Array, Array, Array]:
+    """Return how much each complementarity product should change, with Mehrotra's second-order term."""
+    t_s, t_xi = mu - at.s * at.alpha, mu - at.xi * beta
+    t_up = np.where(rows.has_upper, mu - at.room_up * at.up, 0.0)
+    t_down = np.where(rows.has_lower, mu - at.room_down * at.down, 0.0)
+    if affine is not None:
+        t_s -= affine.s * affine.alpha
+        t_xi += affine.xi * affine.alpha
+        t_up -= affine.room_up * affine.up
+        t_down -= affine.room_down * affine.down
+    return t_s, t_xi, t_up, t_down
+
+
+def _complementarity(at: _Point, beta: Array, rows: _Rows) -> float:
+    data = at.s @ at.alpha + at.xi @ beta
+    return float(data + at.room_up @ at.up + at.room_down @ at.down)
+
+
+def _complementarity_after(
+    at: _Point, beta: Array, rows: _Rows, step: _Step, primal: float, dual: float
+) -> float:
+    data = (at.s + primal * step.s) @ (at.alpha + dual * step.alpha)
+    data += (at.xi + primal * step.xi) @ (beta - dual * step.alpha)
+    data += (at.room_up + primal * step.room_up) @ (at.up + dual * step.up)
+    data += (at.room_down + primal * step.room_down) @ (at.down + dual * step.down)
+    return float(data)
+
+
+def _lengths(at: _Point, beta: Array, rows: _Rows, step: _Step, share: float) -> tuple[float, float]:
+    """Return how far the primal and the dual variables may go, at most 1."""
+    primal = min(_limit(at.s, step.s), _limit(at.xi, step.xi))
+    primal = min(primal, _limit(at.room_up, step.room_up), _limit(at.room_down, step.room_down))
+    dual = min(_limit(at.alpha, step.alpha), _limit(beta, -step.alpha))
+    dual = min(dual, _limit(at.up, step.up), _limit(at.down, step.down))
+    return min(1.0, share * primal), min(1.0, share * dual)
+
+
+def _limit(value: Array, change: Array) -> float:
+    """Return the largest t with ``value + t change >= 0``."""
+    if value.size == 0:
+        return np.inf
+    with np.errstate(divide="ignore", invalid="ignore"):
+        steepest = float(np.max(np.where(value > 0, -change / value, -np.inf)))
+    return 1.0 / steepest if steepest > 0 else np.inf
+
+
+def _move(at: _Point, step: _Step, primal: float, dual: float) -> _Point:
+    return _Point(
+        at.theta + primal * step.theta,
+        at.s + primal * step.s,
+        at.xi + primal * step.xi,
+        at.alpha + dual * step.alpha,
+        at.room_up + primal * step.room_up,
+        at.room_down + primal * step.room_down,
+        at.up + dual * step.up,
+        at.down + dual * step.down,
+        at.equal + dual * step.equal,
+    )
+
+
+def _multipliers(rows: _Rows, point: _Point) -> Array:
+    nu = np.empty(len(rows.is_equal))
+    nu[rows.is_equal] = point.equal
+    nu[~rows.is_equal] = point.up - point.down
+    return nu
+
+
+def _certify(
+    problem: Problem,
+    rows: _Rows,
+    point: _Point,
+    scores: Array,
+    pull: Array,
+    unit: float,
+    n_iter: int,
+    tol: float,
+) -> Certificate | None:
+    """Return the certificate if a cheap estimate of the gap promises one, None otherwise."""
+    nu, alpha = unit * _multipliers(rows, point), unit * point.alpha
+    value = problem.objective(point.theta, scores)
+    bound = problem.dual_bound(point.theta, nu, float(alpha.sum()), unit * pull)
+    if value - bound > max(100 * tol, 1e-2) * abs(value):
+        return None
+    return problem.certify(point.theta, nu, scores, alpha, n_iter, "solved")
+
+
+def _solution(
+    rows: _Rows, point: _Point, scores: Array, certificate: Certificate, unit: float
+) -> Solution:
+    nu = unit * _multipliers(rows, point)
+    return Solution(point.theta, nu, scores, unit * point.alpha, certificate)

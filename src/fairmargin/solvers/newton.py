@@ -1,0 +1,279 @@
+"""Newton's method for smooth losses under a few linear constraints.
+
+Each iteration minimises the quadratic model of ``L`` over the constraints. With the Hessian ``H`` factored
+once, that is a dual problem in K unknowns (:func:`fairmargin.solvers.small.solve_box_dual`):
+
+    M = A H^-1 A',  q = A (theta - H^-1 g),  nu from (M, q, bounds),  step = -H^-1 (g + A' nu).
+
+One ``matvec`` and one ``rmatvec`` an iteration; the line search works on the N scores alone. A feasible point
+stays feasible, because the step ends in the box and steps are never longer than 1. Two things save the
+sandwich, the dearest operation: the way from zero to the neighbourhood of the optimum is gone on samples
+of the people, each four times the one before, and a Hessian is kept as long as steps taken with it cut
+the duality gap fast (the chord method): that of the last sample often serves the whole data.
+
+Reference: Nocedal and Wright, Numerical Optimization, 2nd edition, chapter 18 (SQP); the problem is convex,
+so the exact Hessian and an Armijo search on ``L`` converge globally and quadratically.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.problem import Certificate, Problem, Solution, support
+from fairmargin.solvers.small import Factor, solve_box_dual
+
+__all__ = ["Start", "solve_newton"]
+
+Array = NDArray[np.float64]
+
+_SAMPLE_SHRINK = 4  # each sample has this share of the rows of the next
+_SAMPLE_ROWS = 1000  # smallest sample worth starting on
+_SAMPLE_PER_COLUMN = 20  # rows a column that make a sample's optimum worth having
+_SAMPLE_TOL = 1e-4
+_KEEP_HESSIAN = 0.03  # keep the Hessian while a step leaves less than this share of the gap
+_ARMIJO = 1e-4
+_PATIENCE = 4  # iterations without progress in the gap before giving up
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where to begin: a point and, where known, its multipliers, a Hessian near it, its dual variables."""
+
+    theta: Array
+    multipliers: Array | None = None
+    hessian: Array | None = None
+    alpha: Array | None = None
+
+
+@dataclass
+class _State:
+    """The current point and everything evaluated there; ``pull`` and ``gradient`` cost a pass over the data."""
+
+    theta: Array
+    scores: Array
+    objective: float
+    terms: float  # sum_i -c_i l*(-a_i), the data part of the dual bound
+    alpha: Array
+    curvature: Array
+    pull: Array  # Xa'(alpha y)
+    gradient: Array
+
+
+def solve_newton(
+    problem: Problem, *, start: Start | None = None, tol: float = 1e-9, max_iter: int = 100
+) -> Solution:
+    """Solve a problem with a smooth loss to a relative duality gap of ``tol``.
+
+    Returns the best point found with its certificate; ``certificate.status`` says how it ended.
+    """
+    if not problem.loss.smooth:
+        raise ValueError(f"Newton's method needs a smooth loss; the {problem.loss.name} loss is not.")
+    if start is None:
+        start = _start_on_sample(problem, max_iter)
+    multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
+    state = _complete(problem, _evaluate(problem, start.theta, problem.design.matvec(start.theta)))
+    feasible = _is_feasible(problem, state.theta)
+    hessian, factor = start.hessian, None
+    gap, best, stalled, status = np.inf, np.inf, 0, "iteration limit"
+    for n_iter in range(max_iter + 1):
+        last_gap, gap = gap, _gap_estimate(problem, state, multipliers) if feasible else np.inf
+        if gap <= tol * state.objective:
+            state = _settle(problem, state)
+            certificate = _certify(problem, state, multipliers, n_iter, "solved")
+            if certificate.gap <= tol:
+                return _solution(state, multipliers, certificate, hessian)
+        stalled = stalled + 1 if feasible and gap >= 0.5 * best else 0
+        best = min(best, gap)
+        if n_iter == max_iter:
+            break
+        fresh = hessian is None or gap > _KEEP_HESSIAN * last_gap
+        if fresh:
+            hessian = _hessian(problem, state)
+        if fresh or factor is None:
+            factor = Factor(hessian)
+        step, new_multipliers = _quadratic_step(problem, state, factor)
+        length, trial = _line_search(problem, state, step, feasible)
+        if length == 0.0 and not fresh:
+            hessian = None  # a stale Hessian may have no way down: ask the true one
+            continue
+        multipliers = new_multipliers
+        if length == 0.0 or (stalled >= _PATIENCE and _at_rounding(state, step)):
+            status = "inaccurate"
+            break
+        state = _complete(problem, trial)
+        feasible = feasible or length == 1.0
+    state = _settle(problem, state)
+    certificate = _certify(problem, state, multipliers, n_iter, status)
+    if certificate.gap <= tol and feasible:
+        certificate = replace(certificate, status="solved")
+    return _solution(state, multipliers, certificate, hessian)
+
+
+def _evaluate(problem: Problem, theta: Array, scores: Array) -> _State:
+    """Return the state at a point but for its gradient: pointwise work only."""
+    margins = problem.y * scores
+    value, slope, curvature = problem.loss.derivatives(margins)
+    alpha = -problem.weight * slope
+    loss = float(problem.weight @ value)
+    objective, terms = loss + problem.penalty(theta), loss + float(alpha @ margins)
+    return _State(theta, scores, objective, terms, alpha, curvature, np.empty(0), np.empty(0))
+
+
+def _complete(problem: Problem, state: _State) -> _State:
+    """Add the gradient: one pass over the data."""
+    state.pull = problem.design.rmatvec(state.alpha * problem.y)
+    state.gradient = problem.ridge * state.theta - state.pull
+    return state
+
+
+def _hessian(problem: Problem, state: _State) -> Array:
+    curvature = state.curvature
+    if not np.any(curvature):  # a loss that is straight here, as the smoothed hinge at 0: bend it by its slope
+        curvature = state.alpha / problem.weight
+    bent = np.flatnonzero(curvature)
+    rows = bent if len(bent) < 0.7 * len(curvature) else None  # rows without curvature add nothing
+    return problem.design.sandwich(problem.weight * curvature, rows) + np.diag(problem.ridge)
+
+
+def _settle(problem: Problem, state: _State) -> _State:
+    """Return the same point ready for its certificate.
+
+    Scores that were summed up step by step are computed anew, and a free intercept is moved to where
+    ``sum_i alpha_i y_i`` vanishes to rounding, by Newton steps that touch the N scores alone.
+    """
+    state = _evaluate(problem, state.theta, problem.design.matvec(state.theta))
+    if problem.design.fit_intercept and problem.ridge[-1] == 0 and not np.any(problem.rows[:, -1]):
+        for _ in range(3):
+            curvature = float(problem.weight @ state.curvature)
+            shift = float(state.alpha @ problem.y) / max(curvature, 1e-100)
+            if abs(shift) <= 1e-15 * (1.0 + abs(state.theta[-1])) or abs(shift) > 1e-2:
+                break
+            theta = state.theta.copy()
+            theta[-1] += shift
+            state = _evaluate(problem, theta, state.scores + shift)
+    return _complete(problem, state)
+
+
+def _at_rounding(state: _State, step: Array) -> bool:
+    """Whether the step promises less than what rounding does to the objective."""
+    return -float(state.gradient @ step) <= 1e-14 * abs(state.objective)
+
+
+def _gap_estimate(problem: Problem, state: _State, multipliers: Array) -> float:
+    """Return the duality gap but for the intercept, whose part is estimated: no pass over the data."""
+    r = state.gradient + problem.rows.T @ multipliers
+    gap = support(problem.lower, problem.upper, multipliers) - multipliers @ (problem.rows @ state.theta)
+    penalised = problem.ridge > 0
+    gap += 0.5 * float(np.sum(r[penalised] ** 2 / problem.ridge[penalised]))
+    rest = np.abs(r[~penalised])
+    if problem.design.fit_intercept and rest.size == 1:
+        return gap + rest[0] * min(rest[0] / max(problem.weight @ state.curvature, 1e-100), 1.0)
+    return gap + float(rest @ problem.radius(state.theta)[~penalised])
+
+
+def _quadratic_step(problem: Problem, state: _State, factor: Factor) -> tuple[Array, Array]:
+    """Return the step to the model's constrained minimum, and its multipliers."""
+    newton = -factor.solve(state.gradient)
+    if not problem.n_rows:
+        return newton, np.zeros(0)
+    lifted = factor.solve(problem.rows.T)
+    M = problem.rows @ lifted
+    M = 0.5 * (M + M.T)
+    q = problem.rows @ (state.theta + newton)
+    multipliers = solve_box_dual(M, q, problem.lower, problem.upper)
+    step = newton - lifted @ multipliers
+    # One round of refinement takes the rounding of the solves out of the constraints.
+    value = problem.rows @ (state.theta + step)
+    missed = value - np.clip(value, problem.lower, problem.upper)
+    if np.any(missed):
+        step -= lifted @ solve_box_dual(M, missed, np.zeros_like(missed), np.zeros_like(missed))
+    return step, multipliers
+
+
+def _line_search(problem: Problem, state: _State, step: Array, feasible: bool) -> tuple[float, _State]:
+    """Return the step length and the state there: 1 if that is good enough, else where ``L`` is least."""
+    change = problem.design.matvec(step)
+    full = _evaluate(problem, state.theta + step, state.scores + change)
+    slope = float(state.gradient @ step)
+    if not feasible or 0 < -slope <= 1e-9 * abs(state.objective):
+        return 1.0, full  # close by, differences of L drown in rounding and Newton needs no guard
+    if slope >= 0:
+        return 0.0, state
+    if full.objective <= state.objective + _ARMIJO * slope:
+        return 1.0, full
+    length = _minimise_on_segment(problem, state, step, change)
+    return length, _evaluate(problem, state.theta + length * step, state.scores + length * change)
+
+
+def _minimise_on_segment(problem: Problem, state: _State, step: Array, change: Array) -> float:
+    """Return nearly the minimiser of the convex ``t -> L(theta + t step)`` on (0, 1), by its derivative."""
+    curve = problem.ridge @ (step * step)
+    base = problem.ridge @ (state.theta * step)
+    tilt = problem.weight * problem.y * change
+    margins, move = problem.y * state.scores, problem.y * change
+
+    def derivative(t: float) -> float:
+        return float(tilt @ problem.loss.derivative(margins + t * move)) + base + t * curve
+
+    low, high = 0.0, 1.0
+    at_low, at_high = float(state.gradient @ step), derivative(1.0)
+    if at_high <= 0:
+        return 1.0
+    for _ in range(40):
+        t = low - at_low * (high - low) / (at_high - at_low)
+        t = min(max(t, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+        here = derivative(t)
+        if here < 0:
+            low, at_low = t, here
+        else:
+            high, at_high = t, here
+        if abs(here) <= 0.1 * abs(state.gradient @ step) and low > 0:
+            break
+    return low if low > 0 else high
+
+
+def _is_feasible(problem: Problem, theta: Array) -> bool:
+    if not problem.n_rows:
+        return True
+    room = 1e-12 * (np.abs(problem.rows) @ np.abs(theta))
+    value = problem.rows @ theta
+    return bool(np.all(value <= problem.upper + room) and np.all(value >= problem.lower - room))
+
+
+def _certify(
+    problem: Problem, state: _State, multipliers: Array, n_iter: int, status: str
+) -> Certificate:
+    return problem.certify(
+        state.theta, multipliers, state.scores, state.alpha, n_iter, status, pull=state.pull
+    )
+
+
+def _solution(
+    state: _State, multipliers: Array, certificate: Certificate, hessian: Array | None
+) -> Solution:
+    return Solution(state.theta, multipliers, state.scores, state.alpha, certificate, hessian)
+
+
+def _start_on_sample(problem: Problem, max_iter: int) -> Start:
+    """Return the optimum on a sample of the people, or zero where the data are small."""
+    n, p = problem.design.shape
+    origin = Start(np.zeros(p))
+    size = n // _SAMPLE_SHRINK
+    if size < max(_SAMPLE_ROWS, _SAMPLE_PER_COLUMN * p):
+        return origin
+    sample = problem.take(spread_sample(n, size))
+    if abs(sample.y.sum()) == size:  # one class only
+        return origin
+    solution = solve_newton(sample, tol=_SAMPLE_TOL, max_iter=min(20, max_iter))
+    if not np.all(np.isfinite(solution.theta)):
+        return origin
+    return Start(solution.theta, solution.multipliers, solution.hessian)
+
+
+def spread_sample(n: int, size: int) -> NDArray[np.intp]:
+    """Return ``size`` of ``n`` indices, one drawn from each of ``size`` equal stretches; always the same."""
+    jitter = np.random.default_rng(0).random(size)
+    return np.floor((np.arange(size) + jitter) * (n / size)).astype(np.intp)
