@@ -67,7 +67,7 @@ class FirstColumn(ClassifierMixin, BaseEstimator):
 
 
 def cells(n_minor, n_major):
-    """Two groups of one size: ``n_minor`` positives among the deprived (b), ``n_major`` among the favoured (f).
+    """Two groups of one size, ``n_minor`` positives among the deprived (b), ``n_major`` among the favoured.
 
     Within a cell the scores are 0, 1, 2, ... in the order of rows, so that copies can be read off: positives
     nearest the boundary come first, negatives nearest the boundary come last.
@@ -200,15 +200,11 @@ def test_reweighing_with_weights_equals_duplicated_rows():
 def test_reweighing_a_pipeline(people, routing):
     X, y, z = people
     with sklearn.config_context(enable_metadata_routing=routing):
-        last = LogisticRegression()
+        scaler, last = StandardScaler(), LogisticRegression()
         if routing:
+            scaler.set_fit_request(sample_weight=False)
             last.set_fit_request(sample_weight=True)
-        method = Reweighing(
-            make_pipeline(
-                StandardScaler().set_fit_request(sample_weight=False) if routing else StandardScaler(), last
-            )
-        )
-        method.fit(X, y, sensitive_features=z)
+        method = Reweighing(make_pipeline(scaler, last)).fit(X, y, sensitive_features=z)
     direct = LogisticRegression().fit(StandardScaler().fit_transform(X), y, sample_weight=method.weights_)
     assert np.allclose(method.estimator_[-1].coef_, direct.coef_)
 
@@ -249,9 +245,9 @@ def test_prejudice_remover_by_hand():
     # Stationarity, sigma - 2/3 + eta sigma (1 - sigma) b = 0, holds at sigma = 0.6, b = ln 1.5 for this eta:
     eta = (2 / 3 - 0.6) / (0.24 * np.log(1.5))
     X, y, z = np.zeros((6, 1)), np.array([0, 0, 1, 0, 1, 1]), np.array([0, 0, 0, 1, 1, 1])
-    method = PrejudiceRemover(eta, tol=1e-10).fit(X, y, sensitive_features=z)
-    assert method.intercept_ == pytest.approx([-np.log(1.5), np.log(1.5)])
-    assert method.predict_proba(X, sensitive_features=z)[[0, 5], 1] == pytest.approx([0.4, 0.6])
+    method = PrejudiceRemover(eta).fit(X, y, sensitive_features=z)
+    assert method.intercept_ == pytest.approx([-np.log(1.5), np.log(1.5)], rel=1e-5)
+    assert method.predict_proba(X, sensitive_features=z)[[0, 5], 1] == pytest.approx([0.4, 0.6], rel=1e-5)
     assert method.predict(X, sensitive_features=z).tolist() == [0, 0, 0, 1, 1, 1]
     nats = 6 * (0.4 * np.log(0.8) + 0.6 * np.log(1.2))
     log_loss = -6 * (2 / 3 * np.log(0.6) + 1 / 3 * np.log(0.4))
@@ -310,9 +306,9 @@ def test_weights_equal_duplicated_rows_in_the_prejudice_remover():
     X, y, z = make_linear_synthetic(300, random_state=5)
     times = np.random.default_rng(0).integers(1, 4, size=300)
     rows = np.repeat(np.arange(300), times)
-    weighed = PrejudiceRemover(5.0, tol=1e-9).fit(X, y, sensitive_features=z, sample_weight=times)
-    repeated = PrejudiceRemover(5.0, tol=1e-9).fit(X[rows], y[rows], sensitive_features=z[rows])
-    assert np.allclose(weighed.coef_, repeated.coef_, atol=1e-6)
+    weighed = PrejudiceRemover(5.0, tol=1e-7).fit(X, y, sensitive_features=z, sample_weight=times)
+    repeated = PrejudiceRemover(5.0, tol=1e-7).fit(X[rows], y[rows], sensitive_features=z[rows])
+    assert np.allclose(weighed.coef_, repeated.coef_, atol=1e-5)
     assert weighed.objective_ == pytest.approx(repeated.objective_, rel=1e-9)
 
 
@@ -440,7 +436,7 @@ def test_routed_in_cross_validation(people, method):
         (lambda X, y, z: (X, y.replace("no", "yes"), z), "y must have two classes, got 1"),
         (lambda X, y, z: (X, y.where(y.index > 5, "maybe"), z), "y must have two classes, got 3"),
         (lambda X, y, z: (X, np.linspace(0, 1, 600), z), "Unknown label type"),
-        (lambda X, y, z: (X.where(X != X.iloc[0, 0]), y, z), "NaN"),
+        (lambda X, y, z: (X.replace(X.iloc[0, 0], np.nan), y, z), "NaN"),
     ],
 )
 def test_bad_input_gets_a_clear_error(people, method, change, message):

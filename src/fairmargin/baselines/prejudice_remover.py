@@ -262,8 +262,8 @@ class PrejudiceRemover(ClassifierMixin, BaseEstimator):
         solution = _search(objective, start.x, max_iter=self.max_iter, tol=self.tol)
         if not solution.success:
             warnings.warn(
-                f"The prejudice remover did not converge in {solution.nit} iterations: the largest component "
-                f"of the gradient is {np.abs(solution.jac).max():.1e}. Raise max_iter, or lower eta.",
+                f"The prejudice remover did not converge in {solution.nit} iterations ({solution.message}): "
+                f"the gradient has a component of {np.abs(solution.jac).max():.1e}, tol is {self.tol:.1e}.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
