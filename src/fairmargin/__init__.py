@@ -3,6 +3,7 @@
 from fairmargin.constraints import CovarianceBound
 from fairmargin.diagnostics import CovarianceWarning
 from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
+from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
 
 __version__ = "0.1.0"
 
@@ -13,4 +14,8 @@ __all__ = [
     "FairLogisticRegression",
     "FairMarginClassifier",
     "__version__",
+    "cv_score",
+    "decision_boundary_covariance",
+    "p_rule",
+    "positive_rates",
 ]

@@ -74,9 +74,7 @@ def _cut(before: Array, after: Array) -> Array:
 
 def warn_if_bought(movement: Movement, labels: list[tuple[str, object]]) -> None:
     """Warn for every column whose covariance was cut while the decisions stayed."""
-    bought = (movement.covariance_cut >= _CUT) & (
-        movement.decision_cut < _FOLLOWED * movement.covariance_cut
-    )
+    bought = (movement.covariance_cut >= _CUT) & (movement.decision_cut < _FOLLOWED * movement.covariance_cut)
     for k in np.flatnonzero(bought):
         name, category = labels[k]
         warnings.warn(

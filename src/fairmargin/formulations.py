@@ -21,7 +21,7 @@ from fairmargin.design import make_design, reduce_wide
 from fairmargin.losses import Loss
 from fairmargin.problem import Problem, Solution
 from fairmargin.sensitive import Sensitive
-from fairmargin.solvers import Start, few_threads, solve
+from fairmargin.solvers import Start, few_threads, solve, solve_free_and_bound
 from fairmargin.validation import TrainingData
 
 __all__ = ["Outcome", "Task", "make_task", "run"]
@@ -124,22 +124,17 @@ def _(constraint: None, task: Task) -> Outcome:
 @solve_task.register
 def _(constraint: CovarianceBound, task: Task) -> Outcome:
     thresholds = constraint.thresholds(task.sensitive)
-    free = task.solve(task.problem.unconstrained())
-    if constraint.relative:
-        reference = np.abs(task.problem.rows @ free.theta)
-        bounded = np.isfinite(thresholds)
-        thresholds[bounded] *= reference[bounded]
-    problem = task.problem.with_bounds(-thresholds, thresholds)
-    if problem.violation(free.theta) == 0.0:
-        return Outcome(_with_multipliers(free, problem), free)
-    return Outcome(task.solve(problem, Start(free.theta, hessian=free.hessian, alpha=free.alpha)), free)
 
+    def bind(problem: Problem, free: Solution) -> Problem:
+        bounds = thresholds
+        if constraint.relative:
+            reference = np.abs(problem.rows @ free.theta)
+            bounds = np.where(np.isfinite(thresholds), thresholds, 1.0) * reference
+            bounds = np.where(np.isfinite(thresholds), bounds, np.inf)
+        return problem.with_bounds(-bounds, bounds)
 
-def _with_multipliers(free: Solution, problem: Problem) -> Solution:
-    """Return the unconstrained solution as one of a problem whose bounds do not bind."""
-    return Solution(
-        free.theta, np.zeros(problem.n_rows), free.scores, free.alpha, free.certificate, free.hessian
-    )
+    free, bound = solve_free_and_bound(task.problem, bind, tol=task.tol, max_iter=task.max_iter)
+    return Outcome(bound, free)
 
 
 def _warn_unless_solved(solution: Solution, task: Task) -> None:

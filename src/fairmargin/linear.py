@@ -166,7 +166,9 @@ class _FairLinear(ClassifierMixin, BaseEstimator):
 
     def _has_probabilities(self) -> bool:
         if self._loss().name != "logistic":
-            raise AttributeError(f"The {self._loss().name} loss gives no probabilities; the logistic loss does.")
+            raise AttributeError(
+                f"The {self._loss().name} loss gives no probabilities; the logistic loss does."
+            )
         return True
 
     @available_if(_has_probabilities)

@@ -1,18 +1,19 @@
 """The problem every solver solves, written down once.
 
-    minimise over theta   L(theta) = sum_i c_i l(m_i) + 1/2 sum_j rho_j theta_j^2
+    minimise over theta   L(theta) = sum_i c_i l(m_i) + 1/2 sum_j rho_j theta_j^2  [+ t' theta + offset]
     subject to            lower <= A theta <= upper
 
 with margins ``m = y * (Xa theta)``, ``Xa`` the augmented matrix of :mod:`fairmargin.design`, so that
 ``theta = (w, b)`` and the intercept is simply the coordinate with ``rho_j = 0``. In scikit-learn's
 convention ``c_i = C s_i`` (s the sample weights) and ``rho = 1`` on ``w``; for ``C = inf``, ``c_i = s_i`` and
 ``rho = 0``. The rows of ``A`` are decision boundary covariances, whose intercept entry is 0, and, for
-promises made to single people, their signed feature vectors.
+promises made to single people, their signed feature vectors. The linear term in brackets is zero but for
+two uses: prices on covariances (``t = A' nu``) and people whose loss is known to be straight.
 
 **The certificate.** For ``a_i >= 0`` and multipliers ``nu`` (one a row, of either sign), Fenchel's duality gives
 
     D(a, nu) = sum_i -c_i l*(-a_i) - sum_j r_j^2 / (2 rho_j) - sum_k (upper_k nu_k^+ - lower_k nu_k^-),
-    r = Xa'(c a y) - A' nu,
+    r = Xa'(c a y) - t - A' nu,
 
 a lower bound on ``L`` at every feasible point. A free intercept asks for ``r_b = 0``, met exactly by scaling
 the ``a_i`` of one class down (``l*`` is convex and ``l*(0) = -inf l``, so the scaled bound needs no new conjugate).
@@ -96,6 +97,8 @@ class Problem:
     ridge : (p,), the ``rho_j >= 0``
     rows : (K, p), the matrix ``A``
     lower, upper : (K,), infinite where there is no bound
+    tilt : (p,) or None, the linear term ``t``
+    offset : float, a constant in the objective
     """
 
     design: Design
@@ -106,6 +109,8 @@ class Problem:
     rows: Array
     lower: Array
     upper: Array
+    tilt: Array | None = None
+    offset: float = 0.0
 
     @property
     def n_rows(self) -> int:
@@ -132,8 +137,19 @@ class Problem:
         return replace(self, design=self.design.take(index), y=self.y[index], weight=weight)
 
     def penalty(self, theta: Array) -> float:
-        """Return ``1/2 sum_j rho_j theta_j^2``."""
-        return 0.5 * float(self.ridge @ (theta * theta))
+        """Return ``1/2 sum_j rho_j theta_j^2 + t' theta + offset``: all of ``L`` but the losses."""
+        value = 0.5 * float(self.ridge @ (theta * theta)) + self.offset
+        return value if self.tilt is None else value + float(self.tilt @ theta)
+
+    @property
+    def intercept_tilt(self) -> float:
+        """The entry of ``t`` that belongs to the intercept."""
+        return 0.0 if self.tilt is None or not self.design.fit_intercept else float(self.tilt[-1])
+
+    def penalty_gradient(self, theta: Array) -> Array:
+        """Return ``rho theta + t``."""
+        gradient = self.ridge * theta
+        return gradient if self.tilt is None else gradient + self.tilt
 
     def objective(self, theta: Array, scores: Array) -> float:
         """Return ``L(theta)`` from the scores ``Xa theta``."""
@@ -153,10 +169,12 @@ class Problem:
     def dual_bound(self, theta: Array, multipliers: Array, terms: float, pull: Array) -> float:
         """Return ``D`` from ``terms = sum_i -c_i l*(-a_i)`` and ``pull = Xa'(c a y)``."""
         r = pull - self.rows.T @ multipliers
+        if self.tilt is not None:
+            r = r - self.tilt
         penalised = self.ridge > 0
         quadratic = 0.5 * float(np.sum(r[penalised] ** 2 / self.ridge[penalised]))
         linear = float(np.abs(r[~penalised]) @ self.radius(theta)[~penalised])
-        return terms - quadratic - linear - support(self.lower, self.upper, multipliers)
+        return terms + self.offset - quadratic - linear - support(self.lower, self.upper, multipliers)
 
     def certify(
         self,
@@ -184,16 +202,17 @@ class Problem:
         return Certificate(value, bound, gap, self.violation(theta), n_iter, status)
 
     def _balance(self, alpha: Array) -> Array:
-        """Return factors in [0, 1] that make ``sum_i alpha_i y_i = 0`` for a free intercept."""
+        """Return factors in [0, 1] that make ``sum_i alpha_i y_i = t_b`` for a free intercept."""
         ratio = np.ones_like(alpha)
         if not self.design.fit_intercept or np.any(self.rows[:, -1]):
             return ratio
         positive = self.y > 0
         up, down = float(alpha[positive].sum()), float(alpha[~positive].sum())
-        if up > down:
-            ratio[positive] = down / up
-        elif down > up:
-            ratio[~positive] = up / down
+        tilt = self.intercept_tilt
+        if up - down > tilt and up > 0:
+            ratio[positive] = max(down + tilt, 0.0) / up
+        elif up - down < tilt and down > 0:
+            ratio[~positive] = max(up - tilt, 0.0) / down
         return ratio
 
 

@@ -131,7 +131,9 @@ def _as_pandas(column: nw.Series) -> pd.Series:
     return native if isinstance(native, pd.Series) else pd.Series(column.to_numpy())
 
 
-def encode_sensitive(sensitive_features: Any, n_people: int | None = None, *, groups: bool = True) -> Sensitive:
+def encode_sensitive(
+    sensitive_features: Any, n_people: int | None = None, *, groups: bool = True
+) -> Sensitive:
     """Read and check sensitive attributes.
 
     Parameters

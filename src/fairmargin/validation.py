@@ -92,14 +92,18 @@ def _binary_labels(y: Any) -> tuple[NDArray[Any], Array]:
         )
     signed = 2.0 * codes - 1.0
     if len(classes) < 2:
-        raise ValueError(f"y has only one class ({classes[0]!r}); a classifier needs two classes to learn from.")
+        raise ValueError(
+            f"y has only one class ({classes[0]!r}); a classifier needs two classes to learn from."
+        )
     return classes, signed
 
 
 def _check_two_classes(signed: Array, classes: NDArray[Any]) -> None:
     if abs(signed.sum()) == len(signed):
         only = classes[1] if signed[0] > 0 else classes[0]
-        raise ValueError(f"All people with a positive weight are of one class ({only!r}); two classes are needed.")
+        raise ValueError(
+            f"All people with a positive weight are of one class ({only!r}); two classes are needed."
+        )
 
 
 def _class_factors(class_weight: Any, classes: NDArray[Any], signed: Array) -> Array:

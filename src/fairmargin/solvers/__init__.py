@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers.interior_point import solve_interior_point
 from fairmargin.solvers.multipliers import solve_multipliers
-from fairmargin.solvers.newton import Start, solve_newton
+from fairmargin.solvers.newton import SAMPLE_TOL, Start, solve_newton, take_sample
 
-__all__ = ["Start", "few_threads", "solve"]
+__all__ = ["Start", "few_threads", "solve", "solve_free_and_bound"]
+
+Bind = Callable[[Problem, Solution], Problem]
 
 _SMALL = 20_000_000  # entries of X below which more BLAS threads cost more than they bring
 
@@ -37,6 +42,31 @@ def solve(
         return first
     second = solve_interior_point(problem, tol=tol, max_iter=max_iter)
     return min(first, second, key=lambda s: max(s.certificate.gap, s.certificate.violation))
+
+
+def solve_free_and_bound(
+    problem: Problem, bind: Bind, *, tol: float = 1e-9, max_iter: int = 200
+) -> tuple[Solution, Solution]:
+    """Solve a problem without its rows, and then under the bounds that ``bind`` makes of that solution.
+
+    Both are solved on a sample first (recursively). The errors that a sample makes in the two are nearly the
+    same, so that the bound solution starts from the sample's, corrected by the free one's error.
+    """
+    free_problem = problem.unconstrained()
+    sample = take_sample(problem) if problem.loss.smooth else None
+    if sample is None:
+        free = solve(free_problem, tol=tol, max_iter=max_iter)
+        start = Start(free.theta, hessian=free.hessian)
+    else:
+        first, second = solve_free_and_bound(sample, bind, tol=SAMPLE_TOL, max_iter=min(20, max_iter))
+        free = solve(
+            free_problem, start=Start(first.theta, hessian=first.hessian), tol=tol, max_iter=max_iter
+        )
+        start = Start(second.theta + free.theta - first.theta, second.multipliers, second.hessian)
+    bound = bind(problem, free)
+    if bound.violation(free.theta) == 0.0:
+        return free, replace(free, multipliers=np.zeros(bound.n_rows))
+    return free, solve(bound, start=start, tol=tol, max_iter=max_iter)
 
 
 @cache

@@ -10,8 +10,8 @@ Mehrotra's predictor-corrector method. After elimination each iteration solves w
     H = diag(rho) + Xa' D Xa,   D_i = 1 / (s_i / alpha_i + xi_i / (c_i - alpha_i)),
 
 the same sandwich as in Newton's method, and a K x K system for the multipliers of the rows. It starts on
-the central path above the solution on a sample of the people: for a given ``theta`` and barrier ``mu`` the
-equations ``s alpha = mu``, ``xi (c - alpha) = mu``, ``s - xi = m - 1`` have a closed-form solution.
+the central path: for a given ``theta`` and barrier ``mu`` the equations ``s alpha = mu``,
+``xi (c - alpha) = mu``, ``s - xi = m - 1`` have a closed-form solution.
 
 Reference: Nocedal and Wright, Numerical Optimization, 2nd edition, algorithm 16.4.
 """
@@ -24,16 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.problem import Certificate, Problem, Solution
-from fairmargin.solvers.newton import Start, spread_sample
+from fairmargin.solvers.newton import Start
 from fairmargin.solvers.small import Factor
 
 __all__ = ["solve_interior_point"]
 
 Array = NDArray[np.float64]
 
-_SAMPLE_SHRINK = 4
-_SAMPLE_ROWS = 1000
-_SAMPLE_PER_COLUMN = 20
 _STEP = 0.995  # share of the way to the boundary that a step may go
 _PATIENCE = 8  # iterations without a better gap before giving up
 
@@ -72,10 +69,13 @@ def solve_interior_point(
 ) -> Solution:
     """Solve a problem with the hinge loss to a relative duality gap of ``tol``."""
     if problem.loss.name != "hinge":
-        raise ValueError(f"The interior-point method is for the hinge loss, not the {problem.loss.name} loss.")
+        raise ValueError(
+            f"The interior-point method is for the hinge loss, not the {problem.loss.name} loss."
+        )
     unit = float(np.mean(problem.weight))  # a problem of order one, whatever C is
-    scaled = replace(problem, weight=problem.weight / unit, ridge=problem.ridge / unit)
-    theta, mu = _begin(scaled, start, max_iter)
+    tilt = None if problem.tilt is None else problem.tilt / unit
+    scaled = replace(problem, weight=problem.weight / unit, ridge=problem.ridge / unit, tilt=tilt)
+    theta, mu = _begin(scaled, start)
     rows = _sort_rows(scaled)
     point = _central_point(scaled, rows, theta, mu)
     best: tuple[float, Solution] | None = None
@@ -119,19 +119,11 @@ def _sort_rows(problem: Problem) -> _Rows:
     )
 
 
-def _begin(problem: Problem, start: Start | None, max_iter: int) -> tuple[Array, float]:
-    """Return a point and the barrier to start from: a sample's solution where the data are large."""
-    n, p = problem.design.shape
+def _begin(problem: Problem, start: Start | None) -> tuple[Array, float]:
+    """Return a point and the barrier to start from."""
     if start is not None:
         return start.theta, 1e-2
-    size = n // _SAMPLE_SHRINK
-    if size >= max(_SAMPLE_ROWS, _SAMPLE_PER_COLUMN * p):
-        sample = problem.take(spread_sample(n, size))
-        if abs(sample.y.sum()) < size:
-            solution = solve_interior_point(sample, tol=1e-3, max_iter=max_iter)
-            if np.all(np.isfinite(solution.theta)):
-                return solution.theta, 1e-2
-    return np.zeros(p), 1.0
+    return np.zeros(problem.design.shape[1]), 1.0
 
 
 def _central_point(problem: Problem, rows: _Rows, theta: Array, mu: float) -> _Point:
@@ -166,7 +158,12 @@ def _iterate(
     H = problem.design.sandwich(D) + np.diag(problem.ridge)
     system = _System(problem, rows, at, Factor(H), D)
     missed = y * scores + at.xi - 1.0 - at.s
-    dual = problem.ridge * at.theta - pull + rows.A_range.T @ (at.up - at.down) + rows.A_equal.T @ at.equal
+    dual = (
+        problem.penalty_gradient(at.theta)
+        - pull
+        + rows.A_range.T @ (at.up - at.down)
+        + rows.A_equal.T @ at.equal
+    )
     n_pairs = 2 * len(c) + rows.has_upper.sum() + rows.has_lower.sum()
     mu = _complementarity(at, beta, rows) / n_pairs
 
@@ -211,9 +208,7 @@ class _System:
         self.give[:k] = 1.0 / self.stiffness
         self.schur = Factor(schur + np.diag(self.give)) if len(self.A) else None
 
-    def solve(
-        self, dual: Array, missed: Array, t_s: Array, t_xi: Array, t_up: Array, t_down: Array
-    ) -> _Step:
+    def solve(self, dual: Array, missed: Array, t_s: Array, t_xi: Array, t_up: Array, t_down: Array) -> _Step:
         """Return the step for the residuals and the complementarity targets ``t``."""
         at, rows, y = self.at, self.rows, self.problem.y
         beta = self.problem.weight - at.alpha
@@ -329,8 +324,6 @@ def _certify(
     return problem.certify(point.theta, nu, scores, alpha, n_iter, "solved")
 
 
-def _solution(
-    rows: _Rows, point: _Point, scores: Array, certificate: Certificate, unit: float
-) -> Solution:
+def _solution(rows: _Rows, point: _Point, scores: Array, certificate: Certificate, unit: float) -> Solution:
     nu = unit * _multipliers(rows, point)
     return Solution(point.theta, nu, scores, unit * point.alpha, certificate)

@@ -18,7 +18,7 @@ Li, Sun and Toh, A highly efficient semismooth Newton augmented Lagrangian metho
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,11 @@ __all__ = ["solve_multipliers"]
 Array = NDArray[np.float64]
 
 _FIRST_WIDTH = 0.5  # of the corner in the first round
-_WARM_WIDTH = 1e-3  # and where dual variables are known already
 _SHRINK = 0.2
 _LEAST_WIDTH = 1e-10
 _INNER = 0.1  # gap of a round's Newton iteration, relative to the gap of the round before
+_NARROW = 0.1  # corners below this width are worked on with the people near the margin only
+_REACH = 0.25  # how near that is, at first
 
 
 class _Envelope(Loss):
@@ -62,28 +63,97 @@ class _Envelope(Loss):
 def solve_multipliers(
     problem: Problem, *, start: Start | None = None, tol: float = 1e-9, max_iter: int = 200
 ) -> Solution:
-    """Solve a problem with the hinge loss to a relative duality gap of ``tol``."""
-    loss: Loss = SmoothedHingeLoss(_FIRST_WIDTH)
-    width, n_iter, gap = _FIRST_WIDTH, 0, 1e-2
-    if start is not None and start.alpha is not None:
-        width = _WARM_WIDTH
-        loss = _Envelope(width, start.alpha / problem.weight)
+    """Solve a problem with the hinge loss to a relative duality gap of ``tol``.
+
+    Two rounds with a wide corner see everybody. Further ones only the people within a reach of the margin:
+    the others' losses are straight, which leaves a linear term. If somebody turns out to have crossed, the
+    certificate on everybody shows it, and the reach grows.
+    """
+    state = _rounds(problem, _Rounds(start, None, _FIRST_WIDTH), max(tol, 1e-3), max_iter, _NARROW)
+    reach = _REACH
     while True:
-        smooth = replace(problem, loss=loss)
-        inner = solve_newton(smooth, start=start, tol=max(_INNER * gap, 1e-2 * tol), max_iter=max_iter - n_iter)
-        n_iter += inner.certificate.n_iter
-        a = inner.alpha / problem.weight
-        certificate = problem.certify(
-            inner.theta, inner.multipliers, inner.scores, inner.alpha, n_iter, "solved"
+        solution = state.solution
+        assert solution is not None
+        margins = problem.y * solution.scores
+        near = np.flatnonzero(np.abs(1.0 - margins) < reach)
+        everybody = len(near) > 0.7 * len(margins)
+        part = problem if everybody else _restrict(problem, near, margins)
+        dual = state.dual if everybody or state.dual is None else state.dual[near]
+        resumed = _Rounds(
+            Start(solution.theta, solution.multipliers), dual, state.width, state.n_iter, state.gap
         )
-        gap = certificate.gap
-        if gap <= tol:
-            break
-        if n_iter >= max_iter or width <= _LEAST_WIDTH:
-            status = "iteration limit" if n_iter >= max_iter else "inaccurate"
-            certificate = replace(certificate, status=status)
-            break
-        width *= _SHRINK
-        loss = _Envelope(width, a)
-        start = Start(inner.theta, inner.multipliers)
-    return replace(inner, certificate=certificate, hessian=None)
+        state = _rounds(part, resumed, 0.5 * tol, max_iter, 0.0)
+        state = _on_everybody(problem, state, near, everybody)
+        certificate = state.solution.certificate
+        if certificate.gap <= tol:
+            return state.solution
+        if everybody or state.n_iter >= max_iter:
+            status = "iteration limit" if state.n_iter >= max_iter else "inaccurate"
+            return replace(state.solution, certificate=replace(certificate, status=status))
+        reach *= 4.0
+        state.width = max(state.width, 1e-2 * min(reach, 1.0))
+
+
+@dataclass
+class _Rounds:
+    """Where the rounds stand: the next one's start, dual variables ``a`` and width."""
+
+    start: Start | None
+    dual: Array | None
+    width: float
+    n_iter: int = 0
+    gap: float = 1e-2
+    solution: Solution | None = None
+
+
+def _rounds(problem: Problem, at: _Rounds, tol: float, max_iter: int, least: float) -> _Rounds:
+    """Go on until the gap is ``tol`` or the corner is narrower than ``least``."""
+    while True:
+        loss: Loss = SmoothedHingeLoss(at.width) if at.dual is None else _Envelope(at.width, at.dual)
+        inner = solve_newton(
+            replace(problem, loss=loss),
+            start=at.start,
+            tol=max(_INNER * at.gap, 1e-2 * tol),
+            max_iter=max(1, max_iter - at.n_iter),
+        )
+        at.n_iter += inner.certificate.n_iter
+        at.dual = inner.alpha / problem.weight
+        at.start = Start(inner.theta, inner.multipliers)
+        certificate = problem.certify(
+            inner.theta, inner.multipliers, inner.scores, inner.alpha, at.n_iter, "solved"
+        )
+        at.gap, at.solution = certificate.gap, replace(inner, certificate=certificate, hessian=None)
+        at.width *= _SHRINK
+        if at.gap <= tol or at.n_iter >= max_iter or at.width < max(least, _LEAST_WIDTH):
+            return at
+
+
+def _restrict(problem: Problem, near: NDArray[np.intp], margins: Array) -> Problem:
+    """Return the problem of the people ``near`` the margin, the others' losses taken as straight lines."""
+    inside = margins < 1.0
+    inside[near] = False
+    pushed = np.where(inside, problem.weight, 0.0)
+    tilt = -problem.design.rmatvec(pushed * problem.y)
+    return replace(
+        problem,
+        design=problem.design.take(near),
+        y=problem.y[near],
+        weight=problem.weight[near],
+        tilt=tilt if problem.tilt is None else tilt + problem.tilt,
+        offset=problem.offset + float(pushed.sum()),
+    )
+
+
+def _on_everybody(problem: Problem, at: _Rounds, near: NDArray[np.intp], everybody: bool) -> _Rounds:
+    """Put the solution for the people near the margin before everybody."""
+    part = at.solution
+    assert part is not None
+    if everybody:
+        return at
+    scores = problem.design.matvec(part.theta)
+    alpha = np.where(problem.y * scores < 1.0, problem.weight, 0.0)
+    alpha[near] = part.alpha
+    certificate = problem.certify(part.theta, part.multipliers, scores, alpha, at.n_iter, "solved")
+    at.solution = Solution(part.theta, part.multipliers, scores, alpha, certificate)
+    at.gap, at.dual = certificate.gap, alpha / problem.weight
+    return at

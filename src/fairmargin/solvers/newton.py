@@ -32,20 +32,20 @@ Array = NDArray[np.float64]
 _SAMPLE_SHRINK = 4  # each sample has this share of the rows of the next
 _SAMPLE_ROWS = 1000  # smallest sample worth starting on
 _SAMPLE_PER_COLUMN = 20  # rows a column that make a sample's optimum worth having
-_SAMPLE_TOL = 1e-4
+SAMPLE_TOL = 1e-4
 _KEEP_HESSIAN = 0.03  # keep the Hessian while a step leaves less than this share of the gap
 _ARMIJO = 1e-4
+_FLATTER = 0.5  # a full step may end this steep, uphill, relative to where it began
 _PATIENCE = 4  # iterations without progress in the gap before giving up
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: a point and, where known, its multipliers, a Hessian near it, its dual variables."""
+    """Where to begin: a point and, where known, its multipliers and a Hessian near it."""
 
     theta: Array
     multipliers: Array | None = None
     hessian: Array | None = None
-    alpha: Array | None = None
 
 
 @dataclass
@@ -125,13 +125,15 @@ def _evaluate(problem: Problem, theta: Array, scores: Array) -> _State:
 def _complete(problem: Problem, state: _State) -> _State:
     """Add the gradient: one pass over the data."""
     state.pull = problem.design.rmatvec(state.alpha * problem.y)
-    state.gradient = problem.ridge * state.theta - state.pull
+    state.gradient = problem.penalty_gradient(state.theta) - state.pull
     return state
 
 
 def _hessian(problem: Problem, state: _State) -> Array:
     curvature = state.curvature
-    if not np.any(curvature):  # a loss that is straight here, as the smoothed hinge at 0: bend it by its slope
+    if not np.any(
+        curvature
+    ):  # a loss that is straight here, as the smoothed hinge at 0: bend it by its slope
         curvature = state.alpha / problem.weight
     bent = np.flatnonzero(curvature)
     rows = bent if len(bent) < 0.7 * len(curvature) else None  # rows without curvature add nothing
@@ -148,7 +150,7 @@ def _settle(problem: Problem, state: _State) -> _State:
     if problem.design.fit_intercept and problem.ridge[-1] == 0 and not np.any(problem.rows[:, -1]):
         for _ in range(3):
             curvature = float(problem.weight @ state.curvature)
-            shift = float(state.alpha @ problem.y) / max(curvature, 1e-100)
+            shift = (float(state.alpha @ problem.y) - problem.intercept_tilt) / max(curvature, 1e-100)
             if abs(shift) <= 1e-15 * (1.0 + abs(state.theta[-1])) or abs(shift) > 1e-2:
                 break
             theta = state.theta.copy()
@@ -194,15 +196,23 @@ def _quadratic_step(problem: Problem, state: _State, factor: Factor) -> tuple[Ar
 
 
 def _line_search(problem: Problem, state: _State, step: Array, feasible: bool) -> tuple[float, _State]:
-    """Return the step length and the state there: 1 if that is good enough, else where ``L`` is least."""
+    """Return the step length and the state there: 1 if that is good enough, else where ``L`` is least.
+
+    Close to the optimum differences of ``L`` drown in rounding; there its slope along the step must fall.
+    """
     change = problem.design.matvec(step)
     full = _evaluate(problem, state.theta + step, state.scores + change)
+    if not feasible:
+        return 1.0, full
     slope = float(state.gradient @ step)
-    if not feasible or 0 < -slope <= 1e-9 * abs(state.objective):
-        return 1.0, full  # close by, differences of L drown in rounding and Newton needs no guard
     if slope >= 0:
         return 0.0, state
-    if full.objective <= state.objective + _ARMIJO * slope:
+    if -slope > 1e-9 * abs(state.objective):
+        accepted = full.objective <= state.objective + _ARMIJO * slope
+    else:
+        end = float(problem.penalty_gradient(full.theta) @ step) - float(full.alpha @ (problem.y * change))
+        accepted = end <= -_FLATTER * slope
+    if accepted:
         return 1.0, full
     length = _minimise_on_segment(problem, state, step, change)
     return length, _evaluate(problem, state.theta + length * step, state.scores + length * change)
@@ -210,13 +220,13 @@ def _line_search(problem: Problem, state: _State, step: Array, feasible: bool) -
 
 def _minimise_on_segment(problem: Problem, state: _State, step: Array, change: Array) -> float:
     """Return nearly the minimiser of the convex ``t -> L(theta + t step)`` on (0, 1), by its derivative."""
-    curve = problem.ridge @ (step * step)
-    base = problem.ridge @ (state.theta * step)
-    tilt = problem.weight * problem.y * change
+    curve = float(problem.ridge @ (step * step))
+    base = float(problem.penalty_gradient(state.theta) @ step)
+    lever = problem.weight * problem.y * change
     margins, move = problem.y * state.scores, problem.y * change
 
     def derivative(t: float) -> float:
-        return float(tilt @ problem.loss.derivative(margins + t * move)) + base + t * curve
+        return float(lever @ problem.loss.derivative(margins + t * move)) + base + t * curve
 
     low, high = 0.0, 1.0
     at_low, at_high = float(state.gradient @ step), derivative(1.0)
@@ -243,34 +253,33 @@ def _is_feasible(problem: Problem, theta: Array) -> bool:
     return bool(np.all(value <= problem.upper + room) and np.all(value >= problem.lower - room))
 
 
-def _certify(
-    problem: Problem, state: _State, multipliers: Array, n_iter: int, status: str
-) -> Certificate:
+def _certify(problem: Problem, state: _State, multipliers: Array, n_iter: int, status: str) -> Certificate:
     return problem.certify(
         state.theta, multipliers, state.scores, state.alpha, n_iter, status, pull=state.pull
     )
 
 
-def _solution(
-    state: _State, multipliers: Array, certificate: Certificate, hessian: Array | None
-) -> Solution:
+def _solution(state: _State, multipliers: Array, certificate: Certificate, hessian: Array | None) -> Solution:
     return Solution(state.theta, multipliers, state.scores, state.alpha, certificate, hessian)
 
 
 def _start_on_sample(problem: Problem, max_iter: int) -> Start:
     """Return the optimum on a sample of the people, or zero where the data are small."""
+    sample = take_sample(problem)
+    if sample is None:
+        return Start(np.zeros(problem.design.shape[1]))
+    solution = solve_newton(sample, tol=SAMPLE_TOL, max_iter=min(20, max_iter))
+    return Start(solution.theta, solution.multipliers, solution.hessian)
+
+
+def take_sample(problem: Problem) -> Problem | None:
+    """Return the problem on a quarter of the people, or None where that is too few to be of use."""
     n, p = problem.design.shape
-    origin = Start(np.zeros(p))
     size = n // _SAMPLE_SHRINK
     if size < max(_SAMPLE_ROWS, _SAMPLE_PER_COLUMN * p):
-        return origin
+        return None
     sample = problem.take(spread_sample(n, size))
-    if abs(sample.y.sum()) == size:  # one class only
-        return origin
-    solution = solve_newton(sample, tol=_SAMPLE_TOL, max_iter=min(20, max_iter))
-    if not np.all(np.isfinite(solution.theta)):
-        return origin
-    return Start(solution.theta, solution.multipliers, solution.hessian)
+    return None if abs(sample.y.sum()) == size else sample  # one class is no problem at all
 
 
 def spread_sample(n: int, size: int) -> NDArray[np.intp]:
