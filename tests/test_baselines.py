@@ -134,9 +134,7 @@ def test_preferential_sampling_breaks_ties_by_row():
 def test_preferential_sampling_keeps_groups_and_classes(n, strength, seed):
     group, y = np.repeat([0, 0, 1, 1], n), np.repeat([0, 1, 0, 1], n)
     score = np.random.default_rng(seed).normal(size=(len(y), 1))
-    copies = (
-        PreferentialSampling(FirstColumn(), strength=strength).fit(score, y, sensitive_features=group).copies_
-    )
+    copies = PreferentialSampling(FirstColumn(), strength=strength).fit(score, y, sensitive_features=group).copies_
     assert copies.min() >= 0
     for key in (group, y):
         assert np.array_equal(np.bincount(key, weights=copies), np.bincount(key))
@@ -395,9 +393,7 @@ def test_all_kinds_of_input_agree(people, method):
         (z == "m").to_numpy(),
         list(z),
     ):
-        assert np.array_equal(
-            decisions(clone(method).fit(X, y, sensitive_features=other), X, other), expected
-        )
+        assert np.array_equal(decisions(clone(method).fit(X, y, sensitive_features=other), X, other), expected)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=by_name)

@@ -102,9 +102,7 @@ def test_frames_have_numbers_and_categories_without_gaps(load):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(
-    ("load", "width", "rank"), [(load_adult, 45, 45), (load_bank, 52, 51), (load_compas, 6, 6)]
-)
+@pytest.mark.parametrize(("load", "width", "rank"), [(load_adult, 45, 45), (load_bank, 52, 51), (load_compas, 6, 6)])
 def test_encoded_matrix_is_ready_for_a_linear_classifier(load, width, rank):
     frame, loaded = load().data, load(encoded=True)
     X = loaded.data.to_numpy()
@@ -173,9 +171,7 @@ def test_adult_cleaned_by_hand(monkeypatch):
 
 
 def test_encoding_by_hand():
-    frame = pd.DataFrame(
-        {"n": [1, 3], "c": pd.Categorical(["b", "c"], ["a", "b", "c"]), "constant": [7.0, 7.0]}
-    )
+    frame = pd.DataFrame({"n": [1, 3], "c": pd.Categorical(["b", "c"], ["a", "b", "c"]), "constant": [7.0, 7.0]})
     encoded = encode(frame)
     assert list(encoded.columns) == ["n", "c=b", "c=c", "constant"]
     assert encoded.to_numpy().tolist() == [[-1, 1, 0, 0], [1, 0, 1, 0]]
@@ -223,9 +219,7 @@ def test_nonlinear_synthetic_has_the_mixtures_moments():
 
 def density(parts):
     def evaluate(x):
-        return np.mean(
-            [stats.multivariate_normal(mean, covariance).pdf(x) for mean, covariance in parts], axis=0
-        )
+        return np.mean([stats.multivariate_normal(mean, covariance).pdf(x) for mean, covariance in parts], axis=0)
 
     return evaluate
 
@@ -405,9 +399,7 @@ def test_nobody_answers(folders, monkeypatch):
 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["own folder", "cache"])
-@pytest.mark.parametrize(
-    "damaged", [CONTENT[:-10], CONTENT[:-1] + b"X", b""], ids=["partial", "changed", "empty"]
-)
+@pytest.mark.parametrize("damaged", [CONTENT[:-10], CONTENT[:-1] + b"X", b""], ids=["partial", "changed", "empty"])
 def test_damaged_file_is_refused_by_name_and_left_alone(server, folders, monkeypatch, place, damaged):
     publish(monkeypatch, f"{server}/whole")
     path = folders[place] / NAME

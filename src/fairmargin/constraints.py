@@ -60,7 +60,7 @@ class CovarianceBound(Constraint):
         if not isinstance(self.c, Mapping):
             return np.full(len(sensitive.labels), float(self.c))
         by_name = {a.name: a for a in sensitive.attributes}
-        bounds = {label: np.inf for label in sensitive.labels}
+        bounds = dict.fromkeys(sensitive.labels, np.inf)
         for name, asked in self.c.items():
             if name not in by_name:
                 known = ", ".join(repr(n) for n in by_name)
@@ -70,7 +70,7 @@ class CovarianceBound(Constraint):
                 )
             attribute = by_name[name]
             if not isinstance(asked, Mapping):
-                asked = {category: asked for category in attribute.column_categories}
+                asked = dict.fromkeys(attribute.column_categories, asked)
             for category, bound in asked.items():
                 label = (name, _column_category(attribute, category))
                 bounds[label] = min(bounds[label], float(bound))

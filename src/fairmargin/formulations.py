@@ -67,9 +67,7 @@ class Outcome:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def make_task(
-    data: TrainingData, loss: Loss, C: float, fit_intercept: bool, tol: float, max_iter: int
-) -> Task:
+def make_task(data: TrainingData, loss: Loss, C: float, fit_intercept: bool, tol: float, max_iter: int) -> Task:
     """Write down the problem: weights, penalty and covariance rows (one pass over the data)."""
     X, expand = data.X, None
     n, d = X.shape

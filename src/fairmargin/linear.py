@@ -61,14 +61,12 @@ _ATTRIBUTES = """
 """
 
 
-def _document(text: str) -> Any:
-    def decorate(cls: type) -> type:
-        cls.__doc__ = text.replace("{parameters}", _PARAMETERS.strip()).replace(
-            "{attributes}", _ATTRIBUTES.strip()
-        )
-        return cls
-
-    return decorate
+def _document(cls: type) -> type:
+    """Fill in the parts that the docstrings of all classes share."""
+    assert cls.__doc__ is not None
+    text = cls.__doc__.replace("{parameters}", _PARAMETERS.strip())
+    cls.__doc__ = text.replace("{attributes}", _ATTRIBUTES.strip())
+    return cls
 
 
 class _FairLinear(ClassifierMixin, BaseEstimator):
@@ -148,9 +146,7 @@ class _FairLinear(ClassifierMixin, BaseEstimator):
         if outcome.unconstrained is not None:
             free = outcome.unconstrained
             self.unconstrained_covariance_ = sensitive.series(rows @ free.theta, "covariance")
-            self.diagnostics_ = measure_movement(
-                task.centred, task.data.people_weight, free.scores, solution.scores
-            )
+            self.diagnostics_ = measure_movement(task.centred, task.data.people_weight, free.scores, solution.scores)
             warn_if_bought(self.diagnostics_, sensitive.labels)
 
     def decision_function(self, X: Any) -> Array:
@@ -166,9 +162,7 @@ class _FairLinear(ClassifierMixin, BaseEstimator):
 
     def _has_probabilities(self) -> bool:
         if self._loss().name != "logistic":
-            raise AttributeError(
-                f"The {self._loss().name} loss gives no probabilities; the logistic loss does."
-            )
+            raise AttributeError(f"The {self._loss().name} loss gives no probabilities; the logistic loss does.")
         return True
 
     @available_if(_has_probabilities)
@@ -190,7 +184,8 @@ class _FairLinear(ClassifierMixin, BaseEstimator):
         return tags
 
 
-@_document(
+@_document
+class FairLogisticRegression(_FairLinear):
     """Logistic regression under fairness constraints.
 
     Minimises ``C sum_i s_i log(1 + exp(-y_i f(x_i))) + 1/2 ||w||^2`` subject to what ``constraint`` asks.
@@ -211,8 +206,7 @@ class _FairLinear(ClassifierMixin, BaseEstimator):
     >>> bool(abs(clf.covariance_).max() < 1e-12)
     True
     """
-)
-class FairLogisticRegression(_FairLinear):
+
     def __init__(
         self,
         C: float = 1.0,
@@ -234,7 +228,8 @@ class FairLogisticRegression(_FairLinear):
         return get_loss("logistic")
 
 
-@_document(
+@_document
+class FairLinearSVC(_FairLinear):
     """Linear support vector machine under fairness constraints.
 
     Minimises ``C sum_i s_i max(0, 1 - y_i f(x_i)) + 1/2 ||w||^2`` subject to what ``constraint`` asks, exactly:
@@ -243,12 +238,11 @@ class FairLogisticRegression(_FairLinear):
     Parameters
     ----------
     {parameters}
-    loss : {{"hinge", "squared_hinge"}}, default="hinge"
+    loss : {"hinge", "squared_hinge"}, default="hinge"
 
     {attributes}
     """
-)
-class FairLinearSVC(_FairLinear):
+
     def __init__(
         self,
         C: float = 1.0,
@@ -274,7 +268,8 @@ class FairLinearSVC(_FairLinear):
         return get_loss(self.loss)
 
 
-@_document(
+@_document
+class FairMarginClassifier(_FairLinear):
     """Any convex margin-based linear classifier under fairness constraints.
 
     Minimises ``C sum_i s_i loss(y_i f(x_i)) + 1/2 ||w||^2`` subject to what ``constraint`` asks.
@@ -288,8 +283,7 @@ class FairLinearSVC(_FairLinear):
 
     {attributes}
     """
-)
-class FairMarginClassifier(_FairLinear):
+
     def __init__(
         self,
         loss: str | Loss = "logistic",

@@ -133,9 +133,7 @@ def decision_boundary_covariance(
     return sensitive.series(sensitive.centred(weight).T @ (share * scores), "covariance")
 
 
-def _rates(
-    y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any, pos_label: Any
-) -> pd.DataFrame:
+def _rates(y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any, pos_label: Any) -> pd.DataFrame:
     decisions = column_or_1d(y_pred)
     if len(decisions) == 0:
         raise ValueError("y_pred is empty: there are no decisions to compare.")
@@ -165,9 +163,7 @@ def _positive_label(y_true: Any, decisions: NDArray[Any], pos_label: Any) -> Any
         return 1
     if len(labels) == 2:
         return max(labels)
-    raise ValueError(
-        f"Cannot tell which of the labels {sorted(map(str, labels))} is positive; give pos_label."
-    )
+    raise ValueError(f"Cannot tell which of the labels {sorted(map(str, labels))} is positive; give pos_label.")
 
 
 def _attribute_rates(attribute: Attribute, positive: Array, weight: Array) -> pd.DataFrame:
@@ -178,14 +174,12 @@ def _attribute_rates(attribute: Attribute, positive: Array, weight: Array) -> pd
         )
     size = len(attribute.categories)
     people = np.bincount(attribute.codes, minlength=size)
-    total = np.bincount(attribute.codes, weights=weight, minlength=size)
-    positives = np.bincount(attribute.codes, weights=weight * positive, minlength=size)
+    total = np.bincount(attribute.codes, weights=weight, minlength=size).astype(float)
+    positives = np.bincount(attribute.codes, weights=weight * positive, minlength=size).astype(float)
     # Sums over the others directly: a difference of totals would leave rounding where the answer is 0.
     others = 1.0 - np.eye(size)
     rate, rest = _divide(positives, total), _divide(others @ positives, others @ total)
-    index = pd.MultiIndex.from_product(
-        [[attribute.name], attribute.categories], names=["attribute", "category"]
-    )
+    index = pd.MultiIndex.from_product([[attribute.name], attribute.categories], names=["attribute", "category"])
     return pd.DataFrame(
         {
             "people": people,
@@ -212,9 +206,7 @@ def _by_attribute(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 def _with_people(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     rows = rows[rows["weight"] > 0]
     if len(rows) < 2:
-        raise ValueError(
-            f"The sensitive attribute {name!r} has fewer than two groups with people to compare."
-        )
+        raise ValueError(f"The sensitive attribute {name!r} has fewer than two groups with people to compare.")
     return rows
 
 
@@ -223,9 +215,7 @@ def _check_method(method: str) -> None:
         raise ValueError(f"method must be 'one_vs_rest' or 'between_groups', got {method!r}.")
 
 
-def _attribute_ratio(
-    rows: pd.DataFrame, name: str, method: str, zero_division: float | Literal["warn"]
-) -> float:
+def _attribute_ratio(rows: pd.DataFrame, name: str, method: str, zero_division: float | Literal["warn"]) -> float:
     _check_method(method)
     rows = _with_people(rows, name)
     rate, rest = rows["rate"].to_numpy(), rows["rate_of_rest"].to_numpy()

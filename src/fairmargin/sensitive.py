@@ -131,9 +131,7 @@ def _as_pandas(column: nw.Series) -> pd.Series:
     return native if isinstance(native, pd.Series) else pd.Series(column.to_numpy())
 
 
-def encode_sensitive(
-    sensitive_features: Any, n_people: int | None = None, *, groups: bool = True
-) -> Sensitive:
+def encode_sensitive(sensitive_features: Any, n_people: int | None = None, *, groups: bool = True) -> Sensitive:
     """Read and check sensitive attributes.
 
     Parameters
@@ -153,9 +151,7 @@ def encode_sensitive(
     attributes = []
     for name, column in columns:
         if n_people is not None and len(column) != n_people:
-            raise ValueError(
-                f"sensitive_features has {len(column)} rows, but there are {n_people} people in X."
-            )
+            raise ValueError(f"sensitive_features has {len(column)} rows, but there are {n_people} people in X.")
         attributes.append(_encode_attribute(name, column, groups))
     return Sensitive(tuple(attributes))
 
@@ -205,13 +201,13 @@ def _factorise(column: pd.Series) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
     """Return the sorted categories that occur and each person's code."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.cat.remove_unused_categories()
-        return tuple(column.cat.categories.tolist()), column.cat.codes.to_numpy(dtype=np.intp)
+        return tuple(column.cat.categories.tolist()), np.asarray(column.cat.codes, dtype=np.intp)
     codes, categories = pd.factorize(column, sort=False)
     found = list(pd.Index(categories).tolist())
     order = sorted(range(len(found)), key=lambda k: _sort_key(found[k]))
     rank = np.empty(len(found), dtype=np.intp)
     rank[order] = np.arange(len(found))
-    return tuple(found[k] for k in order), rank[codes]
+    return tuple(found[k] for k in order), np.asarray(rank[codes], dtype=np.intp)
 
 
 def _sort_key(value: Any) -> tuple[int, Any]:

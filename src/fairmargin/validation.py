@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from fairmargin.sensitive import Sensitive, encode_sensitive
 
@@ -66,7 +66,6 @@ def validate_training(
     sensitive = None
     if sensitive_features is not None:
         sensitive = encode_sensitive(sensitive_features, n)
-        check_consistent_length(X, sensitive.columns()) if n == 0 else None
         _check_disparate_treatment(X, names, sensitive)
     if len(kept) < n:
         X, signed, weight = X[kept], signed[kept], weight[kept]
@@ -90,20 +89,16 @@ def _binary_labels(y: Any) -> tuple[NDArray[Any], Array]:
             f"Only binary classification is supported. The type of the target is {kind}: it has "
             f"{len(classes)} classes."
         )
-    signed = 2.0 * codes - 1.0
+    signed = np.where(codes == 1, 1.0, -1.0)
     if len(classes) < 2:
-        raise ValueError(
-            f"y has only one class ({classes[0]!r}); a classifier needs two classes to learn from."
-        )
+        raise ValueError(f"y has only one class ({classes[0]!r}); a classifier needs two classes to learn from.")
     return classes, signed
 
 
 def _check_two_classes(signed: Array, classes: NDArray[Any]) -> None:
     if abs(signed.sum()) == len(signed):
         only = classes[1] if signed[0] > 0 else classes[0]
-        raise ValueError(
-            f"All people with a positive weight are of one class ({only!r}); two classes are needed."
-        )
+        raise ValueError(f"All people with a positive weight are of one class ({only!r}); two classes are needed.")
 
 
 def _class_factors(class_weight: Any, classes: NDArray[Any], signed: Array) -> Array:

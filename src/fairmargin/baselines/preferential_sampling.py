@@ -105,9 +105,7 @@ def _copies(
 ) -> np.ndarray:
     """How often each row is to appear (n,), given the cell sizes ``totals`` (2, 2) by group and label."""
     deprived = int(np.argmin(totals[:, 1] / totals.sum(axis=1)))
-    surplus = (
-        totals[deprived].sum() * totals[1 - deprived, 1] - totals[1 - deprived].sum() * totals[deprived, 1]
-    )
+    surplus = totals[deprived].sum() * totals[1 - deprived, 1] - totals[1 - deprived].sum() * totals[deprived, 1]
     shift = int(np.rint(strength * surplus / totals.sum()))
     copies = np.empty(len(label), dtype=np.int64)
     for g in (0, 1):

@@ -204,9 +204,7 @@ class PrejudiceRemover(ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
         self.tol = tol
 
-    def fit(
-        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
-    ) -> PrejudiceRemover:
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> PrejudiceRemover:
         """Fit on ``X`` (n, d), ``y`` (n,) and z (n,), with optional weights (n,)."""
         self._check_parameters()
         groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)

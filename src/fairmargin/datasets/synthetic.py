@@ -34,9 +34,7 @@ class _Gaussian:
 
     @classmethod
     def of(cls, mean: Sequence[float], covariance: Any) -> _Gaussian:
-        return cls(
-            np.asarray(mean, dtype=np.float64), np.linalg.cholesky(np.asarray(covariance, dtype=np.float64))
-        )
+        return cls(np.asarray(mean, dtype=np.float64), np.linalg.cholesky(np.asarray(covariance, dtype=np.float64)))
 
     def sample(self, noise: np.ndarray) -> np.ndarray:
         """Turn standard normal ``noise`` (n, 2) into draws (n, 2)."""
@@ -113,11 +111,7 @@ def make_nonlinear_synthetic(
 
 def _checked(covariance: Any) -> np.ndarray:
     matrix = np.asarray(covariance, dtype=np.float64)
-    if (
-        matrix.shape != (2, 2)
-        or not np.array_equal(matrix, matrix.T)
-        or np.linalg.eigvalsh(matrix).min() <= 0
-    ):
+    if matrix.shape != (2, 2) or not np.array_equal(matrix, matrix.T) or np.linalg.eigvalsh(matrix).min() <= 0:
         raise ValueError(f"covariance must be a symmetric positive definite 2 x 2 matrix, got {covariance!r}")
     return matrix
 

@@ -23,9 +23,7 @@ Bind = Callable[[Problem, Solution], Problem]
 _SMALL = 20_000_000  # entries of X below which more BLAS threads cost more than they bring
 
 
-def solve(
-    problem: Problem, *, start: Start | None = None, tol: float = 1e-9, max_iter: int = 200
-) -> Solution:
+def solve(problem: Problem, *, start: Start | None = None, tol: float = 1e-9, max_iter: int = 200) -> Solution:
     """Solve any problem of the package with the solver its loss needs.
 
     Smooth losses go to Newton's method. The hinge loss goes to the method of multipliers, and to the
@@ -59,9 +57,7 @@ def solve_free_and_bound(
         start = Start(free.theta, hessian=free.hessian)
     else:
         first, second = solve_free_and_bound(sample, bind, tol=SAMPLE_TOL, max_iter=min(20, max_iter))
-        free = solve(
-            free_problem, start=Start(first.theta, hessian=first.hessian), tol=tol, max_iter=max_iter
-        )
+        free = solve(free_problem, start=Start(first.theta, hessian=first.hessian), tol=tol, max_iter=max_iter)
         start = Start(second.theta + free.theta - first.theta, second.multipliers, second.hessian)
     bound = bind(problem, free)
     if bound.violation(free.theta) == 0.0:

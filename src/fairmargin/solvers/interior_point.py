@@ -69,9 +69,7 @@ def solve_interior_point(
 ) -> Solution:
     """Solve a problem with the hinge loss to a relative duality gap of ``tol``."""
     if problem.loss.name != "hinge":
-        raise ValueError(
-            f"The interior-point method is for the hinge loss, not the {problem.loss.name} loss."
-        )
+        raise ValueError(f"The interior-point method is for the hinge loss, not the {problem.loss.name} loss.")
     unit = float(np.mean(problem.weight))  # a problem of order one, whatever C is
     tilt = None if problem.tilt is None else problem.tilt / unit
     scaled = replace(problem, weight=problem.weight / unit, ridge=problem.ridge / unit, tilt=tilt)
@@ -147,9 +145,7 @@ def _central_point(problem: Problem, rows: _Rows, theta: Array, mu: float) -> _P
     return _Point(theta, s, xi, alpha, room_up, room_down, up, down, np.zeros(len(rows.target)))
 
 
-def _iterate(
-    problem: Problem, rows: _Rows, at: _Point, scores: Array, pull: Array
-) -> tuple[_Point, Array] | None:
+def _iterate(problem: Problem, rows: _Rows, at: _Point, scores: Array, pull: Array) -> tuple[_Point, Array] | None:
     """Return the next point and its scores: predictor, centring, corrector."""
     c, y = problem.weight, problem.y
     beta = c - at.alpha
@@ -158,12 +154,7 @@ def _iterate(
     H = problem.design.sandwich(D) + np.diag(problem.ridge)
     system = _System(problem, rows, at, Factor(H), D)
     missed = y * scores + at.xi - 1.0 - at.s
-    dual = (
-        problem.penalty_gradient(at.theta)
-        - pull
-        + rows.A_range.T @ (at.up - at.down)
-        + rows.A_equal.T @ at.equal
-    )
+    dual = problem.penalty_gradient(at.theta) - pull + rows.A_range.T @ (at.up - at.down) + rows.A_equal.T @ at.equal
     n_pairs = 2 * len(c) + rows.has_upper.sum() + rows.has_lower.sum()
     mu = _complementarity(at, beta, rows) / n_pairs
 
@@ -256,9 +247,7 @@ def _complementarity(at: _Point, beta: Array, rows: _Rows) -> float:
     return float(data + at.room_up @ at.up + at.room_down @ at.down)
 
 
-def _complementarity_after(
-    at: _Point, beta: Array, rows: _Rows, step: _Step, primal: float, dual: float
-) -> float:
+def _complementarity_after(at: _Point, beta: Array, rows: _Rows, step: _Step, primal: float, dual: float) -> float:
     data = (at.s + primal * step.s) @ (at.alpha + dual * step.alpha)
     data += (at.xi + primal * step.xi) @ (beta - dual * step.alpha)
     data += (at.room_up + primal * step.room_up) @ (at.up + dual * step.up)

@@ -69,27 +69,24 @@ def solve_multipliers(
     the others' losses are straight, which leaves a linear term. If somebody turns out to have crossed, the
     certificate on everybody shows it, and the reach grows.
     """
-    state = _rounds(problem, _Rounds(start, None, _FIRST_WIDTH), max(tol, 1e-3), max_iter, _NARROW)
+    state, solution = _rounds(problem, _Rounds(start, None, _FIRST_WIDTH), max(tol, 1e-3), max_iter, _NARROW)
     reach = _REACH
     while True:
-        solution = state.solution
-        assert solution is not None
         margins = problem.y * solution.scores
         near = np.flatnonzero(np.abs(1.0 - margins) < reach)
         everybody = len(near) > 0.7 * len(margins)
         part = problem if everybody else _restrict(problem, near, margins)
-        dual = state.dual if everybody or state.dual is None else state.dual[near]
-        resumed = _Rounds(
-            Start(solution.theta, solution.multipliers), dual, state.width, state.n_iter, state.gap
-        )
-        state = _rounds(part, resumed, 0.5 * tol, max_iter, 0.0)
-        state = _on_everybody(problem, state, near, everybody)
-        certificate = state.solution.certificate
+        if not everybody and state.dual is not None:
+            state.dual = state.dual[near]
+        state, solution = _rounds(part, state, 0.5 * tol, max_iter, 0.0)
+        if not everybody:
+            solution = _on_everybody(problem, state, solution, near)
+        certificate = solution.certificate
         if certificate.gap <= tol:
-            return state.solution
+            return solution
         if everybody or state.n_iter >= max_iter:
             status = "iteration limit" if state.n_iter >= max_iter else "inaccurate"
-            return replace(state.solution, certificate=replace(certificate, status=status))
+            return replace(solution, certificate=replace(certificate, status=status))
         reach *= 4.0
         state.width = max(state.width, 1e-2 * min(reach, 1.0))
 
@@ -103,10 +100,9 @@ class _Rounds:
     width: float
     n_iter: int = 0
     gap: float = 1e-2
-    solution: Solution | None = None
 
 
-def _rounds(problem: Problem, at: _Rounds, tol: float, max_iter: int, least: float) -> _Rounds:
+def _rounds(problem: Problem, at: _Rounds, tol: float, max_iter: int, least: float) -> tuple[_Rounds, Solution]:
     """Go on until the gap is ``tol`` or the corner is narrower than ``least``."""
     while True:
         loss: Loss = SmoothedHingeLoss(at.width) if at.dual is None else _Envelope(at.width, at.dual)
@@ -119,13 +115,11 @@ def _rounds(problem: Problem, at: _Rounds, tol: float, max_iter: int, least: flo
         at.n_iter += inner.certificate.n_iter
         at.dual = inner.alpha / problem.weight
         at.start = Start(inner.theta, inner.multipliers)
-        certificate = problem.certify(
-            inner.theta, inner.multipliers, inner.scores, inner.alpha, at.n_iter, "solved"
-        )
-        at.gap, at.solution = certificate.gap, replace(inner, certificate=certificate, hessian=None)
+        certificate = problem.certify(inner.theta, inner.multipliers, inner.scores, inner.alpha, at.n_iter, "solved")
+        at.gap = certificate.gap
         at.width *= _SHRINK
         if at.gap <= tol or at.n_iter >= max_iter or at.width < max(least, _LEAST_WIDTH):
-            return at
+            return at, replace(inner, certificate=certificate, hessian=None)
 
 
 def _restrict(problem: Problem, near: NDArray[np.intp], margins: Array) -> Problem:
@@ -144,16 +138,11 @@ def _restrict(problem: Problem, near: NDArray[np.intp], margins: Array) -> Probl
     )
 
 
-def _on_everybody(problem: Problem, at: _Rounds, near: NDArray[np.intp], everybody: bool) -> _Rounds:
+def _on_everybody(problem: Problem, at: _Rounds, part: Solution, near: NDArray[np.intp]) -> Solution:
     """Put the solution for the people near the margin before everybody."""
-    part = at.solution
-    assert part is not None
-    if everybody:
-        return at
     scores = problem.design.matvec(part.theta)
     alpha = np.where(problem.y * scores < 1.0, problem.weight, 0.0)
     alpha[near] = part.alpha
     certificate = problem.certify(part.theta, part.multipliers, scores, alpha, at.n_iter, "solved")
-    at.solution = Solution(part.theta, part.multipliers, scores, alpha, certificate)
     at.gap, at.dual = certificate.gap, alpha / problem.weight
-    return at
+    return Solution(part.theta, part.multipliers, scores, alpha, certificate)

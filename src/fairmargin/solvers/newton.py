@@ -62,9 +62,7 @@ class _State:
     gradient: Array
 
 
-def solve_newton(
-    problem: Problem, *, start: Start | None = None, tol: float = 1e-9, max_iter: int = 100
-) -> Solution:
+def solve_newton(problem: Problem, *, start: Start | None = None, tol: float = 1e-9, max_iter: int = 100) -> Solution:
     """Solve a problem with a smooth loss to a relative duality gap of ``tol``.
 
     Returns the best point found with its certificate; ``certificate.status`` says how it ended.
@@ -90,9 +88,9 @@ def solve_newton(
         if n_iter == max_iter:
             break
         fresh = hessian is None or gap > _KEEP_HESSIAN * last_gap
-        if fresh:
-            hessian = _hessian(problem, state)
-        if fresh or factor is None:
+        if hessian is None or fresh:
+            hessian, factor = _hessian(problem, state), None
+        if factor is None:
             factor = Factor(hessian)
         step, new_multipliers = _quadratic_step(problem, state, factor)
         length, trial = _line_search(problem, state, step, feasible)
@@ -131,9 +129,7 @@ def _complete(problem: Problem, state: _State) -> _State:
 
 def _hessian(problem: Problem, state: _State) -> Array:
     curvature = state.curvature
-    if not np.any(
-        curvature
-    ):  # a loss that is straight here, as the smoothed hinge at 0: bend it by its slope
+    if not np.any(curvature):  # a loss that is straight here, as the smoothed hinge at 0: bend it by its slope
         curvature = state.alpha / problem.weight
     bent = np.flatnonzero(curvature)
     rows = bent if len(bent) < 0.7 * len(curvature) else None  # rows without curvature add nothing
@@ -167,12 +163,13 @@ def _at_rounding(state: _State, step: Array) -> bool:
 def _gap_estimate(problem: Problem, state: _State, multipliers: Array) -> float:
     """Return the duality gap but for the intercept, whose part is estimated: no pass over the data."""
     r = state.gradient + problem.rows.T @ multipliers
-    gap = support(problem.lower, problem.upper, multipliers) - multipliers @ (problem.rows @ state.theta)
+    gap = support(problem.lower, problem.upper, multipliers)
+    gap -= float(multipliers @ (problem.rows @ state.theta))
     penalised = problem.ridge > 0
     gap += 0.5 * float(np.sum(r[penalised] ** 2 / problem.ridge[penalised]))
     rest = np.abs(r[~penalised])
     if problem.design.fit_intercept and rest.size == 1:
-        return gap + rest[0] * min(rest[0] / max(problem.weight @ state.curvature, 1e-100), 1.0)
+        return gap + float(rest[0]) * min(rest[0] / max(problem.weight @ state.curvature, 1e-100), 1.0)
     return gap + float(rest @ problem.radius(state.theta)[~penalised])
 
 
@@ -254,9 +251,7 @@ def _is_feasible(problem: Problem, theta: Array) -> bool:
 
 
 def _certify(problem: Problem, state: _State, multipliers: Array, n_iter: int, status: str) -> Certificate:
-    return problem.certify(
-        state.theta, multipliers, state.scores, state.alpha, n_iter, status, pull=state.pull
-    )
+    return problem.certify(state.theta, multipliers, state.scores, state.alpha, n_iter, status, pull=state.pull)
 
 
 def _solution(state: _State, multipliers: Array, certificate: Certificate, hessian: Array | None) -> Solution:
