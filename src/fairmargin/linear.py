@@ -1,153 +1,28 @@
-"""Linear fair classifiers. They assemble: validate -> encode -> problem -> solver -> fitted attributes."""
+"""Linear fair classifiers: the score is ``f(x) = w.x + b``."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairmargin.constraints import Constraint, CovarianceBound
-from fairmargin.diagnostics import measure_movement, warn_if_bought
-from fairmargin.formulations import Outcome, Task, make_task, run
+from fairmargin.base import FairClassifier, document
+from fairmargin.constraints import CovarianceBound
 from fairmargin.losses import Loss, get_loss
-from fairmargin.validation import check_number, validate_training
 
 __all__ = ["FairLinearSVC", "FairLogisticRegression", "FairMarginClassifier"]
 
 Array = NDArray[np.float64]
 
-_PARAMETERS = """
-    C : float, default=1.0
-        Weight of the loss against the penalty, as in scikit-learn: the objective is
-        ``C sum_i s_i loss(y_i f(x_i)) + 1/2 ||w||^2``. ``inf`` drops the penalty.
-    constraint : constraint or None, default=CovarianceBound
-        What is asked of the classifier, e.g. ``CovarianceBound(0.1)``; a class stands for its defaults, so the
-        default asks for zero covariance. None gives the unconstrained classifier.
-    fit_intercept : bool, default=True
-        Whether to learn an intercept, which is never penalised.
-    class_weight : dict, "balanced" or None, default=None
-        Factors on the loss by class. They do not enter means and covariances.
-    tol : float, default=1e-9
-        Relative duality gap at which to stop.
-    max_iter : int, default=200
-        Iterations after which to stop with a ``ConvergenceWarning``.
-"""
 
-_ATTRIBUTES = """
-    Attributes
-    ----------
-    coef_ : ndarray of shape (1, n_features)
-    intercept_ : ndarray of shape (1,)
-    classes_ : ndarray of shape (2,)
-        The second class is the positive decision, given where ``f(x) >= 0``.
-    covariance_, unconstrained_covariance_ : pandas.Series
-        Decision boundary covariance by attribute and category, of this classifier and of the one without
-        constraint on the same data. None without sensitive features.
-    multipliers_ : pandas.Series
-        Shadow prices: what one unit less of each bound would add to the objective.
-    certificate_ : Certificate
-        Objective, dual bound, relative gap, largest violation, iterations.
-    diagnostics_ : Movement or None
-        How scores and decisions moved from the unconstrained classifier.
-    n_iter_ : int
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str, if X had string column names
-"""
+class _FairLinear(FairClassifier):
+    """What the linear classifiers share: coefficients and the score."""
 
-
-def _document(cls: type) -> type:
-    """Fill in the parts that the docstrings of all classes share."""
-    assert cls.__doc__ is not None
-    text = cls.__doc__.replace("{parameters}", _PARAMETERS.strip())
-    cls.__doc__ = text.replace("{attributes}", _ATTRIBUTES.strip())
-    return cls
-
-
-class _FairLinear(ClassifierMixin, BaseEstimator):
-    """What the linear classifiers share; subclasses say what the loss is."""
-
-    C: float
-    constraint: Any
-    fit_intercept: bool
-    class_weight: Any
-    tol: float
-    max_iter: int
-
-    # Sensitive features are what fit is about: route them here unless told otherwise.
-    __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
-
-    def _loss(self) -> Loss:
-        raise NotImplementedError
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Any:
-        """Learn the classifier.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (n, n_features)
-            Non-sensitive features.
-        y : array of shape (n,)
-            Labels of two classes; the second in sorted order is the positive decision.
-        sample_weight : array of shape (n,), optional
-            Weights of the people, in the loss and in means and covariances.
-        sensitive_features : array, series or frame of shape (n,) or (n, k)
-            Sensitive attributes: used here and never in deciding.
-        """
-        loss, constraint = self._loss(), self._constraint()
-        C = check_number(self.C, "C", positive=True, allow_inf=True)
-        tol = check_number(self.tol, "tol", positive=True)
-        max_iter = int(check_number(self.max_iter, "max_iter", positive=True))
-        data = validate_training(
-            self,
-            X,
-            y,
-            sensitive_features,
-            sample_weight,
-            class_weight=self.class_weight,
-            needs_sensitive=constraint is not None,
-        )
-        task = make_task(data, loss, C, bool(self.fit_intercept), tol, max_iter)
-        self.classes_ = data.classes
-        self._store(task, run(task, constraint))
-        return self
-
-    def _constraint(self) -> Constraint | None:
-        constraint = self.constraint
-        if isinstance(constraint, type) and issubclass(constraint, Constraint):
-            return constraint()
-        return constraint
-
-    def _store(self, task: Task, outcome: Outcome) -> None:
-        """Turn a solution into fitted attributes."""
-        solution = outcome.solution
-        w, b = task.problem.design.to_original(solution.theta)
-        self.coef_ = (w if task.expand is None else task.expand(w))[None, :]
+    def _store_function(self, w: Array, b: float) -> None:
+        self.coef_ = w[None, :]
         self.intercept_ = np.array([b])
-        self.certificate_ = solution.certificate
-        self.n_iter_ = solution.certificate.n_iter
-        self.covariance_: pd.Series | None = None
-        self.unconstrained_covariance_: pd.Series | None = None
-        self.multipliers_: pd.Series | None = None
-        self.diagnostics_ = None
-        for name, value in outcome.facts.items():
-            setattr(self, name, value)
-        if task.data.sensitive is None:
-            return
-        sensitive, rows = task.data.sensitive, task.problem.rows
-        self.covariance_ = sensitive.series(rows @ solution.theta, "covariance")
-        multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows))
-        self.multipliers_ = sensitive.series(multipliers[: len(rows)], "multiplier")
-        if outcome.unconstrained is not None:
-            free = outcome.unconstrained
-            self.unconstrained_covariance_ = sensitive.series(rows @ free.theta, "covariance")
-            self.diagnostics_ = measure_movement(task.centred, task.data.people_weight, free.scores, solution.scores)
-            warn_if_bought(self.diagnostics_, sensitive.labels)
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores ``f(x) = w.x + b``, shape (n,)."""
@@ -155,36 +30,8 @@ class _FairLinear(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return np.asarray(X @ self.coef_[0] + self.intercept_[0], dtype=float)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the decisions: ``classes_[1]`` where ``f(x) >= 0``."""
-        scores = self.decision_function(X)
-        return self.classes_[(scores >= 0).astype(int)]
 
-    def _has_probabilities(self) -> bool:
-        if self._loss().name != "logistic":
-            raise AttributeError(f"The {self._loss().name} loss gives no probabilities; the logistic loss does.")
-        return True
-
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> Array:
-        """Return ``P(class | x)`` of both classes, shape (n, 2)."""
-        positive = expit(self.decision_function(X))
-        return np.column_stack([1.0 - positive, positive])
-
-    @available_if(_has_probabilities)
-    def predict_log_proba(self, X: Any) -> Array:
-        """Return the logarithms of ``predict_proba``."""
-        scores = self.decision_function(X)
-        return np.column_stack([-np.logaddexp(0.0, scores), -np.logaddexp(0.0, -scores)])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
-        return tags
-
-
-@_document
+@document
 class FairLogisticRegression(_FairLinear):
     """Logistic regression under fairness constraints.
 
@@ -195,6 +42,10 @@ class FairLogisticRegression(_FairLinear):
     ----------
     {parameters}
 
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features)
+    intercept_ : ndarray of shape (1,)
     {attributes}
 
     Examples
@@ -228,7 +79,7 @@ class FairLogisticRegression(_FairLinear):
         return get_loss("logistic")
 
 
-@_document
+@document
 class FairLinearSVC(_FairLinear):
     """Linear support vector machine under fairness constraints.
 
@@ -240,6 +91,10 @@ class FairLinearSVC(_FairLinear):
     {parameters}
     loss : {"hinge", "squared_hinge"}, default="hinge"
 
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features)
+    intercept_ : ndarray of shape (1,)
     {attributes}
     """
 
@@ -268,7 +123,7 @@ class FairLinearSVC(_FairLinear):
         return get_loss(self.loss)
 
 
-@_document
+@document
 class FairMarginClassifier(_FairLinear):
     """Any convex margin-based linear classifier under fairness constraints.
 
@@ -281,6 +136,10 @@ class FairMarginClassifier(_FairLinear):
         :class:`fairmargin.losses.Loss`.
     {parameters}
 
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features)
+    intercept_ : ndarray of shape (1,)
     {attributes}
     """
 
