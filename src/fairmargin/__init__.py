@@ -1,6 +1,6 @@
 """Fair classification with convex margin-based classifiers: exact, fast and certified."""
 
-from fairmargin.constraints import CovarianceBound
+from fairmargin.constraints import CovarianceBound, IndividualLossBound, LossBound, PRuleBound
 from fairmargin.diagnostics import CovarianceWarning
 from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
 from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
@@ -13,6 +13,9 @@ __all__ = [
     "FairLinearSVC",
     "FairLogisticRegression",
     "FairMarginClassifier",
+    "IndividualLossBound",
+    "LossBound",
+    "PRuleBound",
     "__version__",
     "cv_score",
     "decision_boundary_covariance",

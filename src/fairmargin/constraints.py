@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fairmargin.sensitive import Sensitive
 
-__all__ = ["Constraint", "CovarianceBound"]
+__all__ = ["Constraint", "CovarianceBound", "IndividualLossBound", "LossBound", "PRuleBound"]
 
 Array = NDArray[np.float64]
 
@@ -108,3 +108,203 @@ def _column_category(attribute: Any, category: Any) -> Any:
             f"the known ones are {known}."
         )
     return attribute.categories[1] if len(attribute.categories) == 2 else category
+
+
+@dataclass(frozen=True)
+class LossBound(Constraint):
+    """The least covariance within a bound on the loss ("business necessity").
+
+    Minimises the decision boundary covariance subject to ``L(theta) <= (1 + gamma) L*``, with ``L`` the training
+    objective and ``L*`` its unconstrained minimum. Where zero covariance is affordable, the classifier of least
+    loss among those that attain it is returned.
+
+    Parameters
+    ----------
+    gamma : float
+        How much more than the best objective may be spent, e.g. 0.05 for 5%.
+    norm : {"max", "sum"}, default="max"
+        How the covariances of several sensitive columns are put together.
+    weights : mapping from attribute to float, optional
+        Importance of attributes. Each covariance counts relative to the unconstrained classifier's, times its
+        attribute's weight (1 where none is given; 0 leaves an attribute out).
+
+    Examples
+    --------
+    >>> LossBound(0.05)
+    LossBound(gamma=0.05, norm='max', weights=None)
+    """
+
+    gamma: float
+    norm: str = "max"
+    weights: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        _check_gamma(self.gamma)
+        if self.norm not in ("max", "sum"):
+            raise ValueError(f"norm must be 'max' or 'sum', got {self.norm!r}.")
+        for name, weight in (self.weights or {}).items():
+            if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= float(weight) < np.inf:
+                raise ValueError(f"The weight of {name!r} must be zero or positive, got {weight!r}.")
+
+    def column_weights(self, sensitive: Sensitive) -> Array:
+        """Return the weight of each sensitive column."""
+        given = dict(self.weights or {})
+        names = [a.name for a in sensitive.attributes]
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise ValueError(
+                f"weights names the attribute {unknown[0]!r}, which is not among the sensitive features; "
+                f"the known ones are {', '.join(map(repr, names))}."
+            )
+        weights = np.array([float(given.get(name, 1.0)) for name, _ in sensitive.labels])
+        if not np.any(weights > 0):
+            raise ValueError("Every attribute has weight 0: there is no covariance to minimise.")
+        return weights
+
+
+@dataclass(frozen=True, eq=False)
+class IndividualLossBound(Constraint):
+    """The least covariance with a promise to single people ("nobody approved today may be refused").
+
+    Minimises the decision boundary covariance (of several columns the largest, each relative to the unconstrained
+    classifier's) subject to ``loss_i <= (1 + gamma_i) loss_i*`` for everybody, ``loss*`` the loss under the
+    unconstrained classifier, and ``f(x_i) >= 0`` for those who must keep their positive decision. The penalty
+    ``1/2 ||w||^2`` may grow by its factor too, as every other term of the objective: without that guard a few
+    people with extreme scores would buy any covariance. Among the classifiers that attain the least covariance,
+    the one of least loss is returned.
+
+    Parameters
+    ----------
+    gamma : float or array of shape (n,)
+        How much each person's loss may grow; ``inf`` for no bound. The penalty's factor is the largest finite one;
+        without any finite one it is not bounded.
+    keep_positive : None, "accepted", mapping, bool mask or indices, default=None
+        Who may not be refused: nobody; everybody whom the unconstrained classifier accepts; of those, the ones
+        in a group (``{"sex": "Male"}`` or ``{"race": ["Black", "Other"]}``); or the people given, all of whom the
+        unconstrained classifier must accept.
+    """
+
+    gamma: Any = np.inf
+    keep_positive: Any = None
+
+    def __post_init__(self) -> None:
+        for gamma in np.atleast_1d(np.asarray(self.gamma, dtype=object)).ravel():
+            _check_gamma(gamma, allow_inf=True)
+        if isinstance(self.keep_positive, str) and self.keep_positive != "accepted":
+            raise ValueError(
+                "keep_positive must be None, 'accepted', a mapping from attribute to category, a mask or indices, "
+                f"got {self.keep_positive!r}."
+            )
+
+    def gammas(self, n_given: int) -> Array:
+        """Return ``gamma_i`` of each of the people given to ``fit``."""
+        gamma = np.asarray(self.gamma, dtype=float)
+        if gamma.ndim == 0:
+            return np.full(n_given, float(gamma))
+        if gamma.shape != (n_given,):
+            raise ValueError(f"gamma has shape {gamma.shape}, but there are {n_given} people in X.")
+        return gamma
+
+    def kept(self, sensitive: Sensitive, accepted: NDArray[np.bool_], rows: NDArray[np.intp], n_given: int) -> Any:
+        """Return the mask (of the people trained on) of those who must keep their positive decision.
+
+        ``accepted`` is the unconstrained classifier's decision on them, ``rows`` their place among those given.
+        """
+        asked = self.keep_positive
+        if asked is None:
+            return np.zeros(len(rows), dtype=bool)
+        if isinstance(asked, str):
+            return accepted.copy()
+        if isinstance(asked, Mapping):
+            return accepted & _in_groups(sensitive, asked)
+        mask = _as_mask(asked, n_given)[rows]
+        refused = int(np.sum(mask & ~accepted))
+        if refused:
+            raise ValueError(
+                f"keep_positive names {refused} people whom the unconstrained classifier refuses today; they have "
+                "no positive decision to keep. Name only people it accepts."
+            )
+        return mask
+
+
+@dataclass(frozen=True)
+class PRuleBound(Constraint):
+    """The most accurate classifier found whose decisions on the training data reach a p%-rule.
+
+    Parameters
+    ----------
+    p : float
+        In percent: 80 for the 80%-rule.
+    path : {"auto", "covariance", "decisions"}, default="auto"
+        Which one-parameter family of classifiers to search. ``"covariance"``: the most accurate classifiers for
+        each covariance, from the unconstrained one's through zero to the other sign. ``"decisions"``: cost-sensitive
+        classifiers that pay for the gap between the groups' positive rates. ``"auto"`` takes the better of the
+        two on the training data. On either, the intercept is moved to the most accurate place that keeps the rule.
+    method : {"one_vs_rest", "between_groups"}, default="one_vs_rest"
+        As in :func:`fairmargin.p_rule`.
+
+    Examples
+    --------
+    >>> PRuleBound(80)
+    PRuleBound(p=80, path='auto', method='one_vs_rest')
+    """
+
+    p: float
+    path: str = "auto"
+    method: str = "one_vs_rest"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.p, bool) or not isinstance(self.p, Real) or not 0 <= float(self.p) <= 100:
+            raise ValueError(f"p must be a percentage from 0 to 100, got {self.p!r}.")
+        if 0 < float(self.p) <= 1:
+            raise ValueError(f"p is in percent and {self.p!r} is nearly nothing; did you mean {100 * self.p:g}?")
+        if self.path not in ("auto", "covariance", "decisions"):
+            raise ValueError(f"path must be 'auto', 'covariance' or 'decisions', got {self.path!r}.")
+        if self.method not in ("one_vs_rest", "between_groups"):
+            raise ValueError(f"method must be 'one_vs_rest' or 'between_groups', got {self.method!r}.")
+
+
+def _check_gamma(gamma: Any, allow_inf: bool = False) -> None:
+    if isinstance(gamma, bool) or not isinstance(gamma, Real):
+        raise ValueError(f"gamma must be a number, got {gamma!r}.")
+    if not float(gamma) >= 0 or (np.isinf(float(gamma)) and not allow_inf):
+        raise ValueError(f"gamma must be zero or positive{'' if allow_inf else ' and finite'}, got {gamma!r}.")
+
+
+def _in_groups(sensitive: Sensitive, asked: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return who is in all of the groups that ``asked`` names."""
+    by_name = {a.name: a for a in sensitive.attributes}
+    inside = None
+    for name, wanted in asked.items():
+        if name not in by_name:
+            known = ", ".join(map(repr, by_name))
+            raise ValueError(f"keep_positive names the attribute {name!r}; the known ones are {known}.")
+        attribute = by_name[name]
+        if attribute.codes is None:
+            raise ValueError(f"keep_positive names {name!r}, which is numeric and has no groups.")
+        values = list(wanted) if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
+        for value in values:
+            _column_category(attribute, value)  # raises where there is no such category
+        chosen = np.isin(attribute.codes, [attribute.categories.index(v) for v in values])
+        inside = chosen if inside is None else inside & chosen
+    if inside is None:
+        raise ValueError("keep_positive is an empty mapping; name at least one attribute.")
+    return inside
+
+
+def _as_mask(asked: Any, n: int) -> NDArray[np.bool_]:
+    """Return a mask of n people from a mask or from indices."""
+    people = np.asarray(asked)
+    if people.ndim != 1:
+        raise ValueError(f"keep_positive must have one dimension, got {people.ndim}.")
+    if people.dtype == bool:
+        if len(people) != n:
+            raise ValueError(f"keep_positive has {len(people)} entries, but there are {n} people in X.")
+        return people
+    mask = np.zeros(n, dtype=bool)
+    if people.size == 0:
+        return mask
+    if not np.issubdtype(people.dtype, np.integer) or people.min() < 0 or people.max() >= n:
+        raise ValueError(f"keep_positive must be a mask or indices from 0 to {n - 1}.")
+    mask[people] = True
+    return mask
