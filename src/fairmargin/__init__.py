@@ -1,11 +1,34 @@
 """Fair classification with convex margin-based classifiers: exact, fast and certified."""
 
-from fairmargin.constraints import CovarianceBound, IndividualLossBound, LossBound, PRuleBound
-from fairmargin.diagnostics import CovarianceWarning
-from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
-from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairmargin.constraints import CovarianceBound, IndividualLossBound, LossBound, PRuleBound
+    from fairmargin.diagnostics import CovarianceWarning
+    from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
+    from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
 
 __version__ = "0.1.0"
+
+# Where each public name lives. Modules are imported at the first use of one of their names, so that
+# `fairmargin --help` need not wait for scikit-learn; keep in step with the imports above.
+_HOME = {
+    "CovarianceBound": "constraints",
+    "CovarianceWarning": "diagnostics",
+    "FairLinearSVC": "linear",
+    "FairLogisticRegression": "linear",
+    "FairMarginClassifier": "linear",
+    "IndividualLossBound": "constraints",
+    "LossBound": "constraints",
+    "PRuleBound": "constraints",
+    "cv_score": "metrics",
+    "decision_boundary_covariance": "metrics",
+    "p_rule": "metrics",
+    "positive_rates": "metrics",
+}
 
 __all__ = [
     "CovarianceBound",
@@ -22,3 +45,15 @@ __all__ = [
     "p_rule",
     "positive_rates",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
