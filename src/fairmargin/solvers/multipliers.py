@@ -32,6 +32,7 @@ __all__ = ["solve_multipliers"]
 Array = NDArray[np.float64]
 
 _FIRST_WIDTH = 0.5  # of the corner in the first round
+_WARM_WIDTH = 0.02  # and where dual variables of a problem close by are known
 _SHRINK = 0.2
 _LEAST_WIDTH = 1e-10
 _INNER = 0.1  # gap of a round's Newton iteration, relative to the gap of the round before
@@ -69,19 +70,25 @@ def solve_multipliers(
     the others' losses are straight, which leaves a linear term. If somebody turns out to have crossed, the
     certificate on everybody shows it, and the reach grows.
     """
-    state, solution = _rounds(problem, _Rounds(start, None, _FIRST_WIDTH), max(tol, 1e-3), max_iter, _NARROW)
+    if start is not None and start.alpha is not None:
+        state = _Rounds(Start(start.theta, start.multipliers), start.alpha / problem.weight, _WARM_WIDTH)
+        scores = problem.design.matvec(start.theta)
+    else:
+        state = _Rounds(start, None, _FIRST_WIDTH)
+        state, solution = _rounds(problem, state, max(tol, 1e-3), max_iter, _NARROW)
+        scores = solution.scores
     reach = _REACH
     while True:
-        margins = problem.y * solution.scores
-        near = np.flatnonzero(np.abs(1.0 - margins) < reach)
-        everybody = len(near) > 0.7 * len(margins)
+        margins = problem.y * scores
+        near = _near_margin(margins, reach, problem.design.shape[1])
+        everybody = len(near) > 0.7 * len(margins) or len(near) < problem.design.shape[1]
         part = problem if everybody else _restrict(problem, near, margins)
         if not everybody and state.dual is not None:
             state.dual = state.dual[near]
         state, solution = _rounds(part, state, 0.5 * tol, max_iter, 0.0)
         if not everybody:
             solution = _on_everybody(problem, state, solution, near)
-        certificate = solution.certificate
+        certificate, scores = solution.certificate, solution.scores
         if certificate.gap <= tol:
             return solution
         if everybody or state.n_iter >= max_iter:
@@ -120,6 +127,14 @@ def _rounds(problem: Problem, at: _Rounds, tol: float, max_iter: int, least: flo
         at.width *= _SHRINK
         if at.gap <= tol or at.n_iter >= max_iter or at.width < max(least, _LEAST_WIDTH):
             return at, replace(inner, certificate=certificate, hessian=None)
+
+
+def _near_margin(margins: Array, reach: float, least: int) -> NDArray[np.intp]:
+    """Return the people within ``reach`` of the margin; at least so many that they can fix the coefficients."""
+    distance = np.abs(1.0 - margins)
+    if least < len(distance):
+        reach = max(reach, float(np.partition(distance, least)[least]))
+    return np.flatnonzero(distance <= reach)
 
 
 def _restrict(problem: Problem, near: NDArray[np.intp], margins: Array) -> Problem:

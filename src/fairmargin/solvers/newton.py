@@ -41,11 +41,12 @@ _PATIENCE = 4  # iterations without progress in the gap before giving up
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: a point and, where known, its multipliers and a Hessian near it."""
+    """Where to begin: a point and, where known, its multipliers, a Hessian near it and its dual variables."""
 
     theta: Array
     multipliers: Array | None = None
     hessian: Array | None = None
+    alpha: Array | None = None
 
 
 @dataclass
@@ -186,9 +187,8 @@ def _quadratic_step(problem: Problem, state: _State, factor: Factor) -> tuple[Ar
     step = newton - lifted @ multipliers
     # One round of refinement takes the rounding of the solves out of the constraints.
     value = problem.rows @ (state.theta + step)
-    missed = value - np.clip(value, problem.lower, problem.upper)
-    if np.any(missed):
-        step -= lifted @ solve_box_dual(M, missed, np.zeros_like(missed), np.zeros_like(missed))
+    if np.any(value > problem.upper) or np.any(value < problem.lower):
+        step -= lifted @ solve_box_dual(M, np.zeros_like(value), problem.lower - value, problem.upper - value)
     return step, multipliers
 
 

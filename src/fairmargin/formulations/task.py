@@ -1,0 +1,133 @@
+"""From a task to an outcome.
+
+A task is the unconstrained problem with the covariance rows at hand; :func:`solve_task` dispatches on the
+constraint and answers with an outcome, from which estimators read their fitted attributes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from fairmargin.constraints import Constraint
+from fairmargin.design import make_design, reduce_wide
+from fairmargin.losses import Loss
+from fairmargin.problem import Problem, Solution
+from fairmargin.sensitive import Sensitive
+from fairmargin.solvers import Start, few_threads, solve
+from fairmargin.validation import TrainingData
+
+__all__ = ["Outcome", "Task", "make_task", "run", "solve_task"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Data, loss and penalty of one training, before anything is asked of it.
+
+    ``problem`` carries the covariance rows (K, p) with infinite bounds; ``centred`` (N, K) is ``z - zbar``.
+    """
+
+    problem: Problem
+    data: TrainingData
+    centred: Array
+    tol: float
+    max_iter: int
+    expand: Callable[[Array], Array] | None = None
+
+    @property
+    def sensitive(self) -> Sensitive:
+        """The sensitive attributes, which a constraint needs."""
+        assert self.data.sensitive is not None
+        return self.data.sensitive
+
+    def solve(self, problem: Problem, start: Start | None = None) -> Solution:
+        """Solve a problem of this task with the task's tolerances."""
+        return solve(problem, start=start, tol=self.tol, max_iter=self.max_iter)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A solved task.
+
+    ``unconstrained`` is the solution without constraint where it was needed or asked for; ``facts`` holds
+    what a formulation has to tell beyond that, by fitted attribute.
+    """
+
+    solution: Solution
+    unconstrained: Solution | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def make_task(data: TrainingData, loss: Loss, C: float, fit_intercept: bool, tol: float, max_iter: int) -> Task:
+    """Write down the problem: weights, penalty and covariance rows (one pass over the data)."""
+    X, expand = data.X, None
+    n, d = X.shape
+    if d > n:
+        wide = reduce_wide(X)
+        X, expand = wide.features, wide.expand
+    design = make_design(X, fit_intercept)
+    p = design.shape[1]
+    ridge = np.full(p, 0.0 if np.isinf(C) else 1.0)
+    if fit_intercept:
+        ridge[-1] = 0.0
+    weight = data.loss_weight * (1.0 if np.isinf(C) else C)
+    centred = np.empty((n, 0)) if data.sensitive is None else data.sensitive.centred(data.people_weight)
+    rows = covariance_rows(design, centred, data.people_weight)
+    free = np.full(len(rows), np.inf)
+    problem = Problem(design, data.y, weight, loss, ridge, rows, -free, free)
+    return Task(problem, data, centred, tol, max_iter, expand)
+
+
+def covariance_rows(design: Any, centred: Array, people_weight: Array) -> Array:
+    """Return ``A = (1/S) (Z - zbar)' diag(s) Xa``, shape (K, p); the intercept drops out."""
+    if centred.shape[1] == 0:
+        return np.empty((0, design.shape[1]))
+    rows = design.rmatvec(centred * (people_weight / people_weight.sum())[:, None]).T
+    if design.fit_intercept:
+        rows[:, -1] = 0.0  # sum_i s_i (z_i - zbar) is zero but for rounding
+    return np.ascontiguousarray(rows)
+
+
+def run(task: Task, constraint: Constraint | None) -> Outcome:
+    """Solve a task under a constraint, and warn of what a user must not overlook."""
+    with few_threads(task.problem):
+        outcome = solve_task(constraint, task)
+    _warn_unless_solved(outcome.solution, task)
+    return outcome
+
+
+@singledispatch
+def solve_task(constraint: Any, task: Task) -> Outcome:
+    """Return the outcome of a task under ``constraint``."""
+    raise ValueError(
+        f"constraint must be None or one of the package's constraints (CovarianceBound, ...), got {constraint!r}."
+    )
+
+
+@solve_task.register
+def _(constraint: None, task: Task) -> Outcome:
+    solution = task.solve(task.problem.unconstrained())
+    return Outcome(solution, solution)
+
+
+def _warn_unless_solved(solution: Solution, task: Task) -> None:
+    proof = solution.certificate
+    if proof.status == "solved":
+        return
+    hint = "raise max_iter" if proof.status == "iteration limit" else "scale the features or set a finite C"
+    warnings.warn(
+        f"The solver stopped ({proof.status}) after {proof.n_iter} iterations at a relative duality gap of "
+        f"{proof.gap:.1e}, above tol={task.tol:.1e}; the largest violation is {proof.violation:.1e}. "
+        f"To get closer, {hint}.",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
