@@ -176,6 +176,13 @@ class Problem:
         linear = float(np.abs(r[~penalised]) @ self.radius(theta)[~penalised])
         return terms + self.offset - quadratic - linear - support(self.lower, self.upper, multipliers)
 
+    @property
+    def trivial_bound(self) -> float:
+        """The dual bound at ``a = 0, nu = 0``: every loss at its infimum and no penalty."""
+        if self.tilt is not None and np.any(self.tilt):
+            return -np.inf
+        return float(self.weight.sum()) * self.loss.infimum + self.offset
+
     def certify(
         self,
         theta: Array,
@@ -188,7 +195,9 @@ class Problem:
     ) -> Certificate:
         """Return the certificate of a point with dual variables ``alpha = c a``.
 
-        ``pull = Xa'(alpha y)``, if at hand, saves a pass over the data where the classes balance already.
+        ``pull = Xa'(alpha y)``, if at hand, saves a pass over the data where the classes balance already. Where
+        every loss can be zero at once (separable data without a penalty) the objective is 0 and a relative gap
+        would be 0/0: the bound ``L >= sum_i c_i inf l``, the dual at ``a = 0``, closes it.
         """
         ratio = self._balance(alpha)
         margins = self.y * scores
@@ -198,7 +207,10 @@ class Problem:
             pull = self.design.rmatvec(ratio * alpha * self.y)
         value = self.objective(theta, scores)
         bound = self.dual_bound(theta, multipliers, float(self.weight @ dual), pull)
-        gap = max(0.0, value - bound) / max(abs(value), np.finfo(float).tiny)
+        bound = max(bound, self.trivial_bound)
+        gap = max(0.0, value - bound)
+        if gap > 0.0:
+            gap /= max(abs(value), np.finfo(float).tiny)
         return Certificate(value, bound, gap, self.violation(theta), n_iter, status)
 
     def _balance(self, alpha: Array) -> Array:

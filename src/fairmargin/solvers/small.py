@@ -10,6 +10,9 @@ __all__ = ["Factor", "solve_box_dual"]
 
 Array = NDArray[np.float64]
 
+_PROXIMAL = 1e-12  # a row, relative to its diagonal: what makes dependent rows solvable
+_ROUNDS = 30
+
 
 class Factor:
     """Cholesky factor of a positive semidefinite matrix, equilibrated and minimally shifted.
@@ -46,62 +49,66 @@ def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:
     """Return ``nu`` with ``v = q - M nu`` in ``[lower, upper]`` and complementarity.
 
     ``nu_k > 0`` only where ``v_k = upper_k``, ``nu_k < 0`` only where ``v_k = lower_k``: the multipliers of
-    ``min 1/2 (v - q)' M^-1 (v - q)`` over the box. M (K, K) is positive semidefinite; dependent rows
-    (the categories of one attribute sum to a constant) share their multiplier evenly (least norm).
-
-    Block principal pivoting: guess which rows are active, solve, exchange every row that disagrees; where
-    the number of disagreements has stopped falling, exchange only the last one, which ends after finitely
-    many steps (Judice and Pires, 1994). For one row, or for equalities, the first guess is right.
+    ``min 1/2 (v - q)' M^-1 (v - q)`` over the box. M (K, K) is positive semidefinite, and often no more than
+    that: the categories of one attribute sum to a constant, and there may be more rows than features.
+    So this is the proximal point method from zero: each round solves with ``M + eps I``, which has one
+    solution, and the rounds end with the multiplier shared evenly among dependent rows (nearly least norm).
+    Rows are scaled to a unit diagonal first; a row of zeros cannot be moved and gets no multiplier.
     """
-    K = len(q)
-    if K == 0:
-        return np.zeros(0)
-    equal = lower == upper
+    nu = np.zeros(len(q))
     width = np.sqrt(np.maximum(np.diag(M), 0.0))
-    slack = 1e-12 * (np.abs(q) + width) + 1e-300
-    side = np.where(equal, 2, np.where(q > upper + slack, 1, np.where(q < lower - slack, -1, 0)))
-    fewest, patience = K + 1, 3
-    for _ in range(50 + 20 * K):
-        nu = _solve_active(M, q, np.where(side == -1, lower, upper), side != 0)
-        v = q - M @ nu
-        wrong_sign = ((side == 1) & (nu < 0)) | ((side == -1) & (nu > 0))
-        above, below = (side == 0) & (v > upper + slack), (side == 0) & (v < lower - slack)
-        wrong = wrong_sign | above | below
-        count = int(wrong.sum())
-        if count == 0:
-            return nu
-        if count < fewest:
-            fewest, patience = count, 3
-        elif patience > 0:
-            patience -= 1
-        else:
-            last = int(np.flatnonzero(wrong)[-1])
-            wrong = np.zeros(K, dtype=bool)
-            wrong[last] = True
-        side = np.where(wrong & wrong_sign, 0, side)
-        side = np.where(wrong & above, 1, np.where(wrong & below, -1, side))
+    alive = np.flatnonzero(width > 1e-14 * width.max(initial=0.0))
+    if len(alive) == 0:
+        return nu
+    size = width[alive]
+    scaled = M[np.ix_(alive, alive)] / size / size[:, None]
+    q, lower, upper = q[alive] / size, lower[alive] / size, upper[alive] / size
+    slack = 1e-13 * (1.0 + np.abs(q))
+    moved, eps = np.zeros(len(alive)), _PROXIMAL * (len(alive) - 1)
+    definite = scaled + eps * np.eye(len(alive))
+    for _ in range(_ROUNDS):
+        moved = _active_set(definite, q + eps * moved, lower, upper, moved, slack)
+        v = q - scaled @ moved
+        if np.all(v <= upper + slack) and np.all(v >= lower - slack):
+            break
+    nu[alive] = moved / size
+    return nu
+
+
+def _active_set(M: Array, q: Array, lower: Array, upper: Array, nu: Array, slack: Array) -> Array:
+    """Solve the box problem with a positive definite ``M``, starting from ``nu``.
+
+    Lawson and Hanson's active-set method: solve for the rows thought active; go there, or as far as no
+    multiplier changes its sign, and let go of the row that stopped it; then take in the row that is missed
+    most. The dual objective rises all the way, so that it ends. For one row, or for equalities, the first
+    guess, the rows that are missed at the start, is right.
+    """
+    v = q - M @ nu
+    side = np.where(nu != 0, np.sign(nu), np.where(v > upper + slack, 1, np.where(v < lower - slack, -1, 0)))
+    side = np.where(lower == upper, 2, side)
+    for _ in range(50 + 20 * len(q)):
+        aim = _solve_active(M, q, np.where(side == -1, lower, upper), side != 0)
+        wrong = (np.abs(side) == 1) & (side * aim < 0)
+        if np.any(wrong):
+            part = nu[wrong] / (nu[wrong] - aim[wrong])
+            nu = nu + part.min() * (aim - nu)
+            gone = np.flatnonzero(wrong)[part <= part.min()]
+            nu[gone], side[gone] = 0.0, 0
+            continue
+        nu, v = aim, q - M @ aim
+        missed = np.where(side == 0, np.maximum(v - upper, lower - v) - slack, 0.0)
+        worst = int(np.argmax(missed))
+        if missed[worst] <= 0:
+            break
+        side[worst] = 1 if v[worst] > upper[worst] else -1
     return nu
 
 
 def _solve_active(M: Array, q: Array, target: Array, active: NDArray[np.bool_]) -> Array:
-    """Return ``nu``, zero off the active rows, with ``(q - M nu)_active = target_active`` (least norm)."""
+    """Return ``nu``, zero off the active rows, with ``(q - M nu)_active = target_active``."""
     nu = np.zeros(len(q))
     index = np.flatnonzero(active)
-    if len(index) == 0:
-        return nu
-    block = M[np.ix_(index, index)]
-    scale = np.sqrt(np.maximum(np.diag(block), 0.0))
-    alive = scale > 0
-    index, scale = index[alive], scale[alive]
-    if len(index) == 0:
-        return nu
-    right = (q[index] - target[index]) / scale
-    scaled = block[np.ix_(alive, alive)] / scale / scale[:, None]
-    if len(index) == 1:
-        solved = right
-    else:
-        values, vectors = scipy.linalg.eigh(scaled, check_finite=False)
-        keep = values > 1e-11 * values[-1]
-        solved = vectors[:, keep] @ ((vectors[:, keep].T @ right) / values[keep])
-    nu[index] = solved / scale
+    if len(index):
+        right = q[index] - target[index]
+        nu[index] = scipy.linalg.solve(M[np.ix_(index, index)], right, assume_a="pos", check_finite=False)
     return nu
