@@ -67,6 +67,10 @@ class Design(Protocol):
         """Return the design of these rows, with the same shift."""
         ...
 
+    def rows(self, index: NDArray[np.intp]) -> Array:
+        """Return some rows of ``Xa`` as a dense matrix."""
+        ...
+
     def to_original(self, theta: Array) -> tuple[Array, float]:
         """Return ``(w, b)`` of the unshifted features."""
         ...
@@ -106,6 +110,13 @@ class _Base:
         if not self.fit_intercept:
             return np.asarray(w, dtype=float).copy()
         return np.append(w, b + self.mu @ w)
+
+    def rows(self, index: NDArray[np.intp]) -> Array:
+        part = self.X[index]
+        part = np.asarray(part.toarray() if sp.issparse(part) else part, dtype=float)
+        if not self.fit_intercept:
+            return part
+        return np.hstack([part - self.mu, np.ones((len(part), 1))])
 
     def _close_rmatvec(self, xr: Array, r: Array) -> Array:
         if not self.fit_intercept:

@@ -1,0 +1,91 @@
+"""The most accurate classifier under a bound on the covariance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.constraints import CovarianceBound
+from fairmargin.formulations.task import Outcome, Task, solve_task
+from fairmargin.problem import Problem, Solution
+from fairmargin.solvers import Start, solve_free_and_bound
+
+__all__ = ["Path"]
+
+Array = NDArray[np.float64]
+
+
+@solve_task.register
+def _(constraint: CovarianceBound, task: Task) -> Outcome:
+    thresholds = constraint.thresholds(task.sensitive)
+
+    def bind(problem: Problem, free: Solution) -> Problem:
+        bounds = thresholds
+        if constraint.relative:
+            reference = np.abs(problem.rows @ free.theta)
+            bounds = np.where(np.isfinite(thresholds), thresholds, 1.0) * reference
+            bounds = np.where(np.isfinite(thresholds), bounds, np.inf)
+        return problem.with_bounds(-bounds, bounds)
+
+    free, bound = solve_free_and_bound(task.problem, bind, tol=task.tol, max_iter=task.max_iter)
+    return Outcome(bound, free)
+
+
+class Path:
+    """The classifiers ``min L s.t. |cov_k| <= t r_k`` for a factor ``t``, each started from its neighbours.
+
+    Parameters
+    ----------
+    task : Task
+    free : Solution
+        The unconstrained solution, the point of the path at ``t = 1`` and beyond.
+    reach : (K,)
+        ``r``, the bounds at ``t = 1``; usually the unconstrained covariances.
+    signed : bool
+        Whether the covariance must equal ``t r`` (so that ``t`` may be negative) rather than stay within it.
+    """
+
+    def __init__(self, task: Task, free: Solution, reach: Array, signed: bool = False) -> None:
+        self.task, self.free, self.reach, self.signed = task, free, np.asarray(reach, float), signed
+        empty = replace(free, multipliers=np.zeros(task.problem.n_rows))
+        self._solved: dict[float, Solution] = {1.0: empty}
+
+    def problem(self, t: float) -> Problem:
+        """Return the problem at ``t``."""
+        if self.signed:
+            return self.task.problem.with_bounds(t * self.reach, t * self.reach)
+        bounded = np.isfinite(self.reach)
+        bound = np.where(bounded, abs(t) * np.abs(np.where(bounded, self.reach, 0.0)), np.inf)
+        return self.task.problem.with_bounds(-bound, bound)
+
+    def at(self, t: float) -> Solution:
+        """Return the solution at ``t``, solved once."""
+        if t not in self._solved:
+            problem = self.problem(t)
+            if not self.signed and problem.violation(self.free.theta) == 0.0:
+                self._solved[t] = self._solved[1.0]
+            else:
+                self._solved[t] = self.task.solve(problem, self._start(t))
+        return self._solved[t]
+
+    def trace(self, factors: Sequence[float]) -> Iterator[tuple[float, Solution]]:
+        """Yield the solutions at ``factors``, in the order given (neighbours first is fastest)."""
+        for t in factors:
+            yield t, self.at(t)
+
+    def _start(self, t: float) -> Start:
+        """Continue the line through the two nearest solutions; their Hessian is nearly the one at ``t``."""
+        nearest = sorted(self._solved, key=lambda s: abs(s - t))[:2]
+        first = self._solved[nearest[0]]
+        if len(nearest) == 1 or first.certificate.status != "solved":
+            return Start(first.theta, first.multipliers, first.hessian, first.alpha)
+        second = self._solved[nearest[1]]
+        share = (t - nearest[0]) / (nearest[1] - nearest[0])
+        # Far extrapolation is worse than none.
+        share = float(np.clip(share, -2.0, 2.0))
+        theta = first.theta + share * (second.theta - first.theta)
+        multipliers = first.multipliers + share * (second.multipliers - first.multipliers)
+        return Start(theta, multipliers, first.hessian, first.alpha)

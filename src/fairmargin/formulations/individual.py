@@ -1,0 +1,232 @@
+"""Promises to single people: the least covariance that keeps them, and then the least loss.
+
+Every loss here falls in the margin, so ``loss_i <= u_i`` is ``m_i >= tau_i = loss^-1(u_i)``: a linear constraint for
+each person. Of the thousands only a few dozen can bind; they are found by *row generation*: solve with some,
+look at everybody, add those whose promise is broken, until nobody's is.
+
+The first stage minimises ``t`` with ``|cov_k| <= t |cov*_k|`` (a linear program, with a ball for the penalty); its
+optimum is far from unique. The second minimises the loss over what attains it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.constraints import IndividualLossBound
+from fairmargin.formulations.task import Outcome, Task, solve_task
+from fairmargin.problem import Problem, Solution
+from fairmargin.solvers import Start
+from fairmargin.solvers.linear_program import ConeProgram, solve_program
+
+__all__: list[str] = []
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_KEPT = 1e-10  # how far below a promise a margin may be
+_SLACK = 2e-7  # by how much the second stage may exceed the least covariance, relative
+_ROUNDS = 100
+
+
+@dataclass(frozen=True)
+class _Promises:
+    """``sign_i f(x_i) >= tau_i`` for everybody with a promise.
+
+    A person with two promises (a bounded loss and a decision to keep) has two entries.
+    """
+
+    people: Index
+    sign: Array
+    tau: Array
+
+    def slack(self, scores: Array) -> Array:
+        """Return by how much each promise is kept."""
+        return self.sign * scores[self.people] - self.tau
+
+    def rows(self, problem: Problem, chosen: Index) -> Array:
+        """Return the chosen promises as rows of A."""
+        return self.sign[chosen, None] * problem.design.rows(self.people[chosen])
+
+
+@solve_task.register
+def _(constraint: IndividualLossBound, task: Task) -> Outcome:
+    data = task.data
+    gamma = constraint.gammas(data.n_given)[data.kept]
+    free = task.solve(task.problem.unconstrained())
+    kept = constraint.kept(task.sensitive, free.scores >= 0, data.kept, data.n_given)
+    promises = _make_promises(task.problem, free, gamma, kept)
+    finite = gamma[np.isfinite(gamma)]
+    radius = _penalty_radius(task.problem, free, float(finite.max()) if finite.size else np.inf)
+    reach = np.abs(task.problem.rows @ free.theta)
+    if not np.any(reach > 0) or not np.any(gamma > 0):
+        return _outcome(task, _free_under_rows(free, task), free, promises, 1.0)
+    factor, first, working = _least_covariance(task.problem, free, promises, reach, radius)
+    solution = _least_loss(task, free, promises, factor * reach, radius, first, working)
+    return _outcome(task, solution, free, promises, factor)
+
+
+def _make_promises(problem: Problem, free: Solution, gamma: Array, kept: NDArray[np.bool_]) -> _Promises:
+    margins = problem.y * free.scores
+    bounded = np.flatnonzero(np.isfinite(gamma))
+    allowed = (1.0 + gamma[bounded]) * problem.loss.value(margins[bounded])
+    # Rounding in the inverse must not make the unconstrained classifier break a promise of gamma = 0.
+    tau = np.minimum(problem.loss.inverse(allowed), margins[bounded])
+    keeps = np.flatnonzero(kept)
+    return _Promises(
+        np.concatenate([bounded, keeps]),
+        np.concatenate([problem.y[bounded], np.ones(len(keeps))]),
+        np.concatenate([tau, np.zeros(len(keeps))]),
+    )
+
+
+def _penalty_radius(problem: Problem, free: Solution, gamma: float) -> float:
+    """Return the largest ``||w||`` that the penalty's own bound allows."""
+    if np.isinf(gamma) or not np.any(problem.ridge > 0):
+        return np.inf
+    return float(np.sqrt((1.0 + gamma) * np.sum(free.theta[problem.ridge > 0] ** 2)))
+
+
+def _free_under_rows(free: Solution, task: Task) -> Solution:
+    return replace(free, multipliers=np.zeros(task.problem.n_rows))
+
+
+def _least_covariance(
+    problem: Problem, free: Solution, promises: _Promises, reach: Array, radius: float
+) -> tuple[float, Array, Index]:
+    """Return the least factor ``t``, a point that attains it and the promises that were looked at."""
+    p = problem.design.shape[1]
+    counted = reach > 0
+    A = problem.rows[counted] / reach[counted, None]
+    one = np.ones((len(A), 1))
+    # t - A theta >= 0, t + A theta >= 0, t >= 0
+    fixed = np.vstack([np.hstack([-A, one]), np.hstack([A, one]), np.append(np.zeros(p), 1.0)])
+    ball = np.append(problem.ridge > 0, False)
+    q = np.append(np.zeros(p), 1.0)
+    working = _tightest(promises.slack(free.scores), 3 * p)
+    x = np.append(free.theta, 1.0)
+    for _ in range(_ROUNDS):
+        rows = np.hstack([promises.rows(problem, working), np.zeros((len(working), 1))])
+        G, h = np.vstack([fixed, rows]), np.concatenate([np.zeros(len(fixed)), promises.tau[working]])
+        x = solve_program(ConeProgram(q, G, h, ball, radius), np.append(free.theta, 1.0))
+        slack = promises.slack(problem.design.matvec(x[:-1]))
+        broken = _most_broken(slack, working, 2 * p)
+        if len(broken) == 0:
+            break
+        working = np.concatenate([working, broken])
+    return max(float(x[-1]), 0.0), x[:-1], working[promises.slack(problem.design.matvec(x[:-1]))[working] < 0.5]
+
+
+def _tightest(slack: Array, count: int) -> Index:
+    if len(slack) <= count:
+        return np.arange(len(slack))
+    return np.argpartition(slack, count)[:count]
+
+
+def _most_broken(slack: Array, working: Index, count: int) -> Index:
+    """Return the worst broken promises that are not looked at yet."""
+    slack = slack.copy()
+    slack[working] = np.inf
+    broken = np.flatnonzero(slack < -_KEPT)
+    if len(broken) > count:
+        broken = broken[np.argpartition(slack[broken], count)[:count]]
+    return broken
+
+
+def _least_loss(
+    task: Task, free: Solution, promises: _Promises, bound: Array, radius: float, first: Array, working: Index
+) -> Solution:
+    """Return the least loss with covariances within ``bound``, all promises kept and the penalty in its ball."""
+    limit = np.where(bound > 0, bound * (1.0 + _SLACK), 0.0)
+    limit = np.maximum(limit, 1e-9 * np.abs(task.problem.rows @ free.theta))
+    search = _SecondStage(task, promises, limit, free, working)
+    solution = search.at(1.0)
+    if not search.outside(solution, radius):
+        return solution
+    # The ball binds: a larger penalty, found by a root search, is its Lagrangian.
+    low, high = 1.0, 2.0
+    while search.outside(solution := search.at(high), radius):
+        low, high = high, 4.0 * high
+        if high > 1e9:
+            return search.from_first_stage(first)
+    for _ in range(40):
+        if high / low < 1.0 + 1e-9 or search.near(solution, radius):
+            break
+        middle = float(np.sqrt(low * high))
+        here = search.at(middle)
+        if search.outside(here, radius):
+            low = middle
+        else:
+            high, solution = middle, here
+    return solution
+
+
+class _SecondStage:
+    """The least-loss problem under promises, for growing sets of promises looked at."""
+
+    def __init__(self, task: Task, promises: _Promises, limit: Array, free: Solution, working: Index) -> None:
+        self.task, self.promises, self.limit, self.working = task, promises, limit, working
+        self.start = Start(free.theta, hessian=free.hessian)
+
+    def at(self, stiffness: float) -> Solution:
+        """Return the solution with the penalty multiplied by ``stiffness``, its objective as if it were not."""
+        for _ in range(_ROUNDS):
+            problem = self._problem()
+            solution = self.task.solve(replace(problem, ridge=stiffness * problem.ridge), self.start)
+            self.start = Start(solution.theta, hessian=solution.hessian)
+            broken = _most_broken(self.promises.slack(solution.scores), self.working, 2 * problem.design.shape[1])
+            if len(broken) == 0:
+                break
+            self.working = np.concatenate([self.working, broken])
+        if stiffness == 1.0:
+            return solution
+        value = problem.objective(solution.theta, solution.scores)
+        # Every feasible point of the ball costs no less than the stiffened bound less the ball's share.
+        excess = 0.5 * (stiffness - 1.0) * float(problem.ridge @ solution.theta**2)
+        bound = solution.certificate.dual_bound - excess
+        gap = max(0.0, value - bound) / max(abs(value), 1e-300)
+        return replace(
+            solution, certificate=replace(solution.certificate, objective=value, dual_bound=bound, gap=gap)
+        )
+
+    def _problem(self) -> Problem:
+        problem = self.task.problem
+        rows = np.vstack([problem.rows, self.promises.rows(problem, self.working)])
+        tau = self.promises.tau[self.working]
+        lower = np.concatenate([-self.limit, tau])
+        upper = np.concatenate([self.limit, np.full(len(tau), np.inf)])
+        return problem.with_rows(rows, lower, upper)
+
+    def outside(self, solution: Solution, radius: float) -> bool:
+        """Whether the penalty exceeds its own bound."""
+        return self._length(solution) > radius * (1.0 + 1e-9)
+
+    def near(self, solution: Solution, radius: float) -> bool:
+        """Whether the penalty is within its bound and close to it."""
+        return radius * (1.0 - 1e-7) <= self._length(solution) <= radius * (1.0 + 1e-9)
+
+    def _length(self, solution: Solution) -> float:
+        penalised = self.task.problem.ridge > 0
+        return float(np.sqrt(np.sum(solution.theta[penalised] ** 2)))
+
+    def from_first_stage(self, theta: Array) -> Solution:
+        """Return the first stage's own point: where ball and covariance leave no room for the loss."""
+        problem = self._problem()
+        scores = problem.design.matvec(theta)
+        alpha = -problem.weight * problem.loss.derivative(problem.y * scores)
+        nothing = np.zeros(problem.n_rows)
+        certificate = problem.certify(theta, nothing, scores, alpha, 0, "inaccurate")
+        return Solution(theta, nothing, scores, alpha, certificate)
+
+
+def _outcome(task: Task, solution: Solution, free: Solution, promises: _Promises, factor: float) -> Outcome:
+    slack = promises.slack(solution.scores)
+    binding = np.unique(promises.people[slack <= 1e-7])
+    facts = {
+        "factor_": factor,
+        "binding_": task.data.kept[binding],
+        "loss_increase_": solution.objective / free.objective - 1.0,
+    }
+    return Outcome(solution, free, facts)

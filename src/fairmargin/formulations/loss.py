@@ -1,0 +1,223 @@
+"""The least covariance within a bound on the loss: a point of the covariance path, found by a root search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from fairmargin.constraints import LossBound
+from fairmargin.formulations.covariance import Path
+from fairmargin.formulations.task import Outcome, Task, solve_task
+from fairmargin.problem import Solution
+from fairmargin.solvers import Start
+
+__all__: list[str] = []
+
+Array = NDArray[np.float64]
+
+_CLOSE = 1e-9  # how near to the bound the loss must come, relative to the best loss
+_MOST_STEPS = 60
+
+
+@solve_task.register
+def _(constraint: LossBound, task: Task) -> Outcome:
+    weights = constraint.column_weights(task.sensitive)
+    free = task.solve(task.problem.unconstrained())
+    reach = task.problem.rows @ free.theta
+    budget = (1.0 + constraint.gamma) * free.objective
+    counted = (weights > 0) & (reach != 0)
+    if constraint.gamma == 0 or not np.any(counted):
+        solution = replace(free, multipliers=np.zeros(task.problem.n_rows))
+        return _outcome(solution, free, 1.0)
+    unit = np.where(counted, np.abs(reach) / np.where(counted, weights, 1.0), np.inf)
+    if constraint.norm == "sum" and counted.sum() > 1:
+        solution = _least_sum(task, free, unit, budget)
+        return _outcome(solution, free, None)
+    # |cov_k| <= t |cov*_k| / weight_k for all k: one number t, from where nothing binds down to zero.
+    factor, solution = _least_factor(Path(task, free, unit), budget, float(np.max(weights[counted])))
+    return _outcome(solution, free, factor)
+
+
+def _outcome(solution: Solution, free: Solution, factor: float | None) -> Outcome:
+    facts = {"loss_increase_": solution.objective / free.objective - 1.0, "factor_": factor}
+    return Outcome(solution, free, facts)
+
+
+def _least_factor(path: Path, budget: float, loosest: float) -> tuple[float, Solution]:
+    """Return the least ``t`` whose ``V(t) = min L`` stays within the budget, and its solution.
+
+    ``V`` is convex and falls to ``L*``, and its derivative comes with every solution: it is minus what the
+    multipliers weigh. Newton's method from the left meets the root from above the budget; the chord through
+    the last point on either side gives points within it.
+    """
+    solution = path.at(0.0)
+    if solution.objective <= budget:
+        return 0.0, solution
+    # All bounds are slack at ``loosest``, where V = L*; the factor can start there.
+    low, at_low = 0.0, solution
+    high, at_high = loosest, path.free
+    close = _CLOSE * path.free.objective
+    for _ in range(_MOST_STEPS):
+        if budget - at_high.objective <= close and high < loosest:
+            break
+        t = low + (at_low.objective - budget) / _price(path, at_low)
+        if not low < t < high:
+            t = 0.5 * (low + high)
+        # Aim a little inside the budget, so that the search ends on its right side.
+        t = min(t + 0.3 * close / _price(path, at_low), 0.5 * (t + high))
+        here = path.at(t)
+        if here.objective <= budget:
+            high, at_high = t, here
+        else:
+            low, at_low = t, here
+        if high - low <= 1e-14 * loosest:
+            break
+    return high, at_high
+
+
+def _price(path: Path, solution: Solution) -> float:
+    """Return ``-V'(t)``: what the multipliers weigh."""
+    bounded = np.isfinite(path.reach)
+    return max(float(np.abs(solution.multipliers[bounded]) @ np.abs(path.reach[bounded])), 1e-300)
+
+
+def _least_sum(task: Task, free: Solution, unit: Array, budget: float) -> Solution:
+    """Return the solution that minimises ``sum_k |cov_k| / unit_k`` within the budget.
+
+    On the path ``min L + mu sum_k |cov_k| / unit_k`` the loss grows with ``mu``; its root against the budget is
+    searched in ``log mu``.
+    """
+    zero = task.solve(
+        task.problem.with_bounds(np.where(np.isfinite(unit), 0.0, -np.inf), np.where(np.isfinite(unit), 0.0, np.inf)),
+        Start(free.theta, hessian=free.hessian),
+    )
+    if zero.objective <= budget:
+        return zero
+    prices = _Prices(task, free, unit)
+    # At the largest of the multipliers of zero covariance, zero is optimal for the priced problem too.
+    high = float(np.max(np.abs(zero.multipliers) * np.where(np.isfinite(unit), unit, 0.0)))
+    low, at_low = 0.0, free
+    best = free
+    close = _CLOSE * free.objective
+    for step in range(_MOST_STEPS):
+        share = (budget - at_low.objective) / max(zero.objective - at_low.objective, 1e-300)
+        mu = 0.5 * (low + high) if step % 3 else low + (high - low) * float(np.clip(share, 0.05, 0.95))
+        here = prices.at(mu)
+        if here.objective <= budget:
+            low, at_low = mu, here
+            best = here
+        else:
+            high = mu
+        if 0 <= budget - best.objective <= close or high - low <= 1e-13 * high:
+            break
+    return _spend_rest(task, best, unit, budget, prices, high)
+
+
+def _spend_rest(task: Task, within: Solution, unit: Array, budget: float, prices: _Prices, mu: float) -> Solution:
+    """Return the best mix of the solutions on either side of the budget, where the path jumps there.
+
+    For a loss that is not strictly convex the priced problem has several solutions at one ``mu``. ``L`` is convex,
+    so the longest step from the one within the budget towards the one beyond is found by bisection.
+    """
+    beyond = prices.at(mu)
+    norm = np.where(np.isfinite(unit), 1.0 / unit, 0.0)
+    problem = task.problem
+
+    def size(s: Solution) -> float:
+        return float(norm @ np.abs(problem.rows @ s.theta))
+
+    if budget - within.objective <= _CLOSE * budget or size(beyond) >= size(within):
+        return within
+    low, high = 0.0, 1.0
+    change, moved = beyond.theta - within.theta, beyond.scores - within.scores
+    for _ in range(60):
+        t = 0.5 * (low + high)
+        value = problem.objective(within.theta + t * change, within.scores + t * moved)
+        low, high = (t, high) if value <= budget else (low, t)
+    theta, scores = within.theta + low * change, within.scores + low * moved
+    value = problem.objective(theta, scores)
+    certificate = replace(within.certificate, objective=value)
+    return replace(within, theta=theta, scores=scores, certificate=certificate, hessian=None)
+
+
+class _Prices:
+    """Solutions of ``min L + mu sum_k |cov_k| / unit_k``, by an active set over the K signs.
+
+    Where ``cov_k`` has a sign the price is linear (a tilt), where it is zero it is a constraint. A column that
+    changes its sign is held at zero; one whose multiplier exceeds its price is let go.
+    """
+
+    def __init__(self, task: Task, free: Solution, unit: Array) -> None:
+        self.task, self.unit = task, unit
+        self.counted = np.isfinite(unit)
+        self.sign = np.where(self.counted, np.sign(task.problem.rows @ free.theta), 0.0)
+        self.last = Start(free.theta, hessian=free.hessian)
+        self._solved: dict[float, Solution] = {}
+
+    def at(self, mu: float) -> Solution:
+        """Return the solution at ``mu``."""
+        if mu not in self._solved:
+            self._solved[mu] = self._search(mu)
+        return self._solved[mu]
+
+    def _search(self, mu: float) -> Solution:
+        price = np.where(self.counted, mu / self.unit, 0.0)
+        seen: set[tuple[float, ...]] = set()
+        sign = self.sign
+        solution = self._solve(sign, price)
+        while tuple(sign) not in seen:
+            seen.add(tuple(sign))
+            covariance = self.task.problem.rows @ solution.theta
+            size = np.abs(self.task.problem.rows) @ np.abs(solution.theta)
+            flipped = (sign != 0) & (sign * covariance < -1e-12 * size)
+            if np.any(flipped):
+                sign = np.where(flipped, 0.0, sign)
+            else:
+                freed = self._freed(solution.multipliers, sign, price)
+                if not np.any(freed):
+                    break
+                sign = np.where(freed != 0, freed, sign)
+            solution = self._solve(sign, price)
+        self.sign = sign
+        # The whole multiplier of a column: its price where that is paid, the constraint's where it is held.
+        multipliers = np.where(sign != 0, sign * price, solution.multipliers)
+        bare = self.task.problem.objective(solution.theta, solution.scores)
+        certificate = replace(
+            solution.certificate,
+            objective=bare,
+            dual_bound=bare - (solution.objective - solution.certificate.dual_bound),
+        )
+        return replace(solution, multipliers=multipliers, certificate=certificate)
+
+    def _solve(self, sign: Array, price: Array) -> Solution:
+        problem = self.task.problem
+        held = self.counted & (sign == 0)
+        bound = np.where(held, 0.0, np.inf)
+        priced = replace(problem.with_bounds(-bound, bound), tilt=problem.rows.T @ (sign * price))
+        solution = self.task.solve(priced, self.last)
+        self.last = Start(solution.theta, solution.multipliers, solution.hessian)
+        return solution
+
+    def _freed(self, multipliers: Array, sign: Array, price: Array) -> Array:
+        """Return the new signs of held columns whose multipliers cannot all stay within their prices."""
+        held = np.flatnonzero(self.counted & (sign == 0))
+        freed = np.zeros_like(sign)
+        room = price * (1 + 1e-9)
+        over = held[np.abs(multipliers[held]) > room[held]]
+        if len(over) == 0:
+            return freed
+        if len(held) > 1:
+            # Multipliers of dependent rows are not unique: is there a choice within the prices?
+            rows = self.task.problem.rows[held]
+            target = rows.T @ multipliers[held]
+            found = linprog(
+                np.zeros(len(held)), A_eq=rows.T, b_eq=target, bounds=list(zip(-room[held], room[held], strict=True))
+            )
+            if found.status == 0:
+                return freed
+        worst = over[np.argmax(np.abs(multipliers[over]) / room[over])]
+        freed[worst] = np.sign(multipliers[worst])
+        return freed
