@@ -35,7 +35,10 @@ _SAMPLE_PER_COLUMN = 20  # rows a column that make a sample's optimum worth havi
 SAMPLE_TOL = 1e-4
 _KEEP_HESSIAN = 0.03  # keep the Hessian while a step leaves less than this share of the gap
 _ARMIJO = 1e-4
+_LEAST_DAMPING = 1e-13  # share of the Hessian's diagonal that is added to it
+_LONGEST = 1e6  # times a step that no curvature limits
 _FLATTER = 0.5  # a full step may end this steep, uphill, relative to where it began
+_ROUNDING = 1e-14  # changes of the objective below this share of it mean nothing
 _PATIENCE = 4  # iterations without progress in the gap before giving up
 
 
@@ -76,34 +79,42 @@ def solve_newton(problem: Problem, *, start: Start | None = None, tol: float = 1
     state = _complete(problem, _evaluate(problem, start.theta, problem.design.matvec(start.theta)))
     feasible = _is_feasible(problem, state.theta)
     hessian, factor = start.hessian, None
-    gap, best, stalled, status = np.inf, np.inf, 0, "iteration limit"
+    gap, best, stalled, status = np.inf, (np.inf, state, multipliers), 0, "iteration limit"
+    damping, at_rounding = _LEAST_DAMPING, False
     for n_iter in range(max_iter + 1):
         last_gap, gap = gap, _gap_estimate(problem, state, multipliers) if feasible else np.inf
-        if gap <= tol * state.objective:
+        if gap <= tol * abs(state.objective):
             state = _settle(problem, state)
             certificate = _certify(problem, state, multipliers, n_iter, "solved")
             if certificate.gap <= tol:
                 return _solution(state, multipliers, certificate, hessian)
-        stalled = stalled + 1 if feasible and gap >= 0.5 * best else 0
-        best = min(best, gap)
-        if n_iter == max_iter:
+        stalled = stalled + 1 if at_rounding and gap >= 0.5 * best[0] else 0
+        if gap < best[0] or not at_rounding:
+            best = gap, state, multipliers
+        if n_iter == max_iter or stalled >= _PATIENCE:
+            status = "inaccurate" if stalled >= _PATIENCE else status
             break
         fresh = hessian is None or gap > _KEEP_HESSIAN * last_gap
         if hessian is None or fresh:
             hessian, factor = _hessian(problem, state), None
         if factor is None:
-            factor = Factor(hessian)
+            factor = Factor(hessian, damping)
         step, new_multipliers = _quadratic_step(problem, state, factor)
         length, trial = _line_search(problem, state, step, feasible)
-        if length == 0.0 and not fresh:
-            hessian = None  # a stale Hessian may have no way down: ask the true one
+        if length == 0.0:  # no way down: ask the Hessian of this point, and then one that is better conditioned
+            damping = max(1e3 * damping, 1e-10) if fresh else damping
+            hessian, factor = (hessian if fresh else None), None
+            if damping > 1.0:
+                status = "inaccurate"
+                break
             continue
+        damping = max(1e-2 * damping, _LEAST_DAMPING)
+        at_rounding = feasible and _at_rounding(state, step)
         multipliers = new_multipliers
-        if length == 0.0 or (stalled >= _PATIENCE and _at_rounding(state, step)):
-            status = "inaccurate"
-            break
         state = _complete(problem, trial)
-        feasible = feasible or length == 1.0
+        feasible = feasible or length >= 1.0
+    if feasible:
+        _, state, multipliers = best
     state = _settle(problem, state)
     certificate = _certify(problem, state, multipliers, n_iter, status)
     if certificate.gap <= tol and feasible:
@@ -158,7 +169,7 @@ def _settle(problem: Problem, state: _State) -> _State:
 
 def _at_rounding(state: _State, step: Array) -> bool:
     """Whether the step promises less than what rounding does to the objective."""
-    return -float(state.gradient @ step) <= 1e-14 * abs(state.objective)
+    return -float(state.gradient @ step) <= _ROUNDING * abs(state.objective)
 
 
 def _gap_estimate(problem: Problem, state: _State, multipliers: Array) -> float:
@@ -195,28 +206,42 @@ def _quadratic_step(problem: Problem, state: _State, factor: Factor) -> tuple[Ar
 def _line_search(problem: Problem, state: _State, step: Array, feasible: bool) -> tuple[float, _State]:
     """Return the step length and the state there: 1 if that is good enough, else where ``L`` is least.
 
-    Close to the optimum differences of ``L`` drown in rounding; there its slope along the step must fall.
+    Close to the optimum differences of ``L`` drown in rounding; there its slope along the step must fall. Where
+    the slope too is rounding the step is taken as it is, and the gap tells whether it was one forward. Where
+    nobody's loss is curved the step is no Newton step and may be far too short: it is prolonged.
     """
     change = problem.design.matvec(step)
     full = _evaluate(problem, state.theta + step, state.scores + change)
-    if not feasible:
-        return 1.0, full
     slope = float(state.gradient @ step)
+    if not feasible or abs(slope) <= _ROUNDING * abs(state.objective):
+        return 1.0, full
     if slope >= 0:
         return 0.0, state
+    end = float(problem.penalty_gradient(full.theta) @ step) - float(full.alpha @ (problem.y * change))
     if -slope > 1e-9 * abs(state.objective):
         accepted = full.objective <= state.objective + _ARMIJO * slope
     else:
-        end = float(problem.penalty_gradient(full.theta) @ step) - float(full.alpha @ (problem.y * change))
         accepted = end <= -_FLATTER * slope
+    longest = 1.0
+    if end < 0 and not np.any(state.curvature):
+        longest, accepted = _room(problem, state.theta, step), False
     if accepted:
         return 1.0, full
-    length = _minimise_on_segment(problem, state, step, change)
+    length = _minimise_on_segment(problem, state, step, change, longest)
     return length, _evaluate(problem, state.theta + length * step, state.scores + length * change)
 
 
-def _minimise_on_segment(problem: Problem, state: _State, step: Array, change: Array) -> float:
-    """Return nearly the minimiser of the convex ``t -> L(theta + t step)`` on (0, 1), by its derivative."""
+def _room(problem: Problem, theta: Array, step: Array) -> float:
+    """Return how many times the step may be taken, at least once, without leaving the constraints."""
+    value, change = problem.rows @ theta, problem.rows @ step
+    change = np.where(problem.lower == problem.upper, 0.0, change)
+    ahead = np.where(change > 0, problem.upper - value, value - problem.lower)
+    moving = change != 0
+    return float(np.clip(np.min(ahead[moving] / np.abs(change[moving]), initial=_LONGEST), 1.0, _LONGEST))
+
+
+def _minimise_on_segment(problem: Problem, state: _State, step: Array, change: Array, longest: float) -> float:
+    """Return nearly the minimiser of the convex ``t -> L(theta + t step)`` on (0, longest), by its derivative."""
     curve = float(problem.ridge @ (step * step))
     base = float(problem.penalty_gradient(state.theta) @ step)
     lever = problem.weight * problem.y * change
@@ -227,8 +252,12 @@ def _minimise_on_segment(problem: Problem, state: _State, step: Array, change: A
 
     low, high = 0.0, 1.0
     at_low, at_high = float(state.gradient @ step), derivative(1.0)
-    if at_high <= 0:
-        return 1.0
+    while at_high <= 0:
+        if high >= longest:
+            return high
+        low, at_low = high, at_high
+        high = min(2.0 * high, longest)
+        at_high = derivative(high)
     for _ in range(40):
         t = low - at_low * (high - low) / (at_high - at_low)
         t = min(max(t, low + 0.1 * (high - low)), high - 0.1 * (high - low))
