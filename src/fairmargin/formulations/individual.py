@@ -29,6 +29,7 @@ Index = NDArray[np.intp]
 _KEPT = 1e-10  # how far below a promise a margin may be
 _SLACK = 2e-7  # by how much the second stage may exceed the least covariance, relative
 _ROUNDS = 100
+_ADDED = 4  # broken promises taken in a round, for each coefficient
 
 
 @dataclass(frozen=True)
@@ -106,17 +107,19 @@ def _least_covariance(
     ball = np.append(problem.ridge > 0, False)
     q = np.append(np.zeros(p), 1.0)
     working = _tightest(promises.slack(free.scores), 3 * p)
-    x = np.append(free.theta, 1.0)
+    inside = np.append(free.theta, 2.0)  # the unconstrained classifier breaks no promise
+    x = inside
     for _ in range(_ROUNDS):
         rows = np.hstack([promises.rows(problem, working), np.zeros((len(working), 1))])
         G, h = np.vstack([fixed, rows]), np.concatenate([np.zeros(len(fixed)), promises.tau[working]])
-        x = solve_program(ConeProgram(q, G, h, ball, radius), np.append(free.theta, 1.0))
+        x = solve_program(ConeProgram(q, G, h, ball, radius), inside)
         slack = promises.slack(problem.design.matvec(x[:-1]))
-        broken = _most_broken(slack, working, 2 * p)
+        broken = _most_broken(slack, working, _ADDED * p)
         if len(broken) == 0:
             break
         working = np.concatenate([working, broken])
-    return max(float(x[-1]), 0.0), x[:-1], working[promises.slack(problem.design.matvec(x[:-1]))[working] < 0.5]
+    # Few of the promises looked at on the way bind in the end; the second stage starts from these.
+    return max(float(x[-1]), 0.0), x[:-1], _tightest(slack, 2 * p)
 
 
 def _tightest(slack: Array, count: int) -> Index:
@@ -145,22 +148,7 @@ def _least_loss(
     solution = search.at(1.0)
     if not search.outside(solution, radius):
         return solution
-    # The ball binds: a larger penalty, found by a root search, is its Lagrangian.
-    low, high = 1.0, 2.0
-    while search.outside(solution := search.at(high), radius):
-        low, high = high, 4.0 * high
-        if high > 1e9:
-            return search.from_first_stage(first)
-    for _ in range(40):
-        if high / low < 1.0 + 1e-9 or search.near(solution, radius):
-            break
-        middle = float(np.sqrt(low * high))
-        here = search.at(middle)
-        if search.outside(here, radius):
-            low = middle
-        else:
-            high, solution = middle, here
-    return solution
+    return search.within(solution, radius, first)
 
 
 class _SecondStage:
@@ -176,7 +164,7 @@ class _SecondStage:
             problem = self._problem()
             solution = self.task.solve(replace(problem, ridge=stiffness * problem.ridge), self.start)
             self.start = Start(solution.theta, hessian=solution.hessian)
-            broken = _most_broken(self.promises.slack(solution.scores), self.working, 2 * problem.design.shape[1])
+            broken = _most_broken(self.promises.slack(solution.scores), self.working, problem.design.shape[1])
             if len(broken) == 0:
                 break
             self.working = np.concatenate([self.working, broken])
@@ -190,6 +178,31 @@ class _SecondStage:
         return replace(
             solution, certificate=replace(solution.certificate, objective=value, dual_bound=bound, gap=gap)
         )
+
+    def within(self, outside: Solution, radius: float, first: Array) -> Solution:
+        """Return the solution in the ball: a larger penalty is its Lagrangian, and its factor a root.
+
+        ``log(||w|| / R)`` falls in the logarithm of the factor; regula falsi with the Illinois rule.
+        """
+        low, at_low = 0.0, np.log(self._length(outside) / radius)
+        high = 1.0
+        while self.outside(solution := self.at(float(np.exp(high))), radius):
+            low, at_low, high = high, np.log(self._length(solution) / radius), high + 2.0
+            if high > 20.0:
+                return self.from_first_stage(first)
+        at_high = np.log(self._length(solution) / radius)
+        for _ in range(40):
+            if self.near(solution, radius) or high - low < 1e-9:
+                break
+            middle = (low * at_high - high * at_low) / (at_high - at_low)
+            middle = float(np.clip(middle, low + 0.02 * (high - low), high - 0.02 * (high - low)))
+            here = self.at(float(np.exp(middle)))
+            value = np.log(self._length(here) / radius)
+            if self.outside(here, radius):
+                low, at_low, at_high = middle, value, 0.5 * at_high
+            else:
+                high, at_high, at_low, solution = middle, value, 0.5 * at_low, here
+        return solution
 
     def _problem(self) -> Problem:
         problem = self.task.problem
@@ -205,7 +218,7 @@ class _SecondStage:
 
     def near(self, solution: Solution, radius: float) -> bool:
         """Whether the penalty is within its bound and close to it."""
-        return radius * (1.0 - 1e-7) <= self._length(solution) <= radius * (1.0 + 1e-9)
+        return radius * (1.0 - 1e-6) <= self._length(solution) <= radius * (1.0 + 1e-9)
 
     def _length(self, solution: Solution) -> float:
         penalised = self.task.problem.ridge > 0

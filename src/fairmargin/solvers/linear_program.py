@@ -22,6 +22,7 @@ __all__ = ["ConeProgram", "solve_program"]
 Array = NDArray[np.float64]
 
 _STEP = 0.99
+_PATIENCE = 4  # iterations without progress, once complementarity is reached
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,16 @@ def solve_program(program: ConeProgram, start: Array, tol: float = 1e-11, max_it
     has_ball = bool(np.isfinite(program.radius))
     x = start.astype(float).copy()
     m = len(program.h) + has_ball
-    s = np.maximum(_residual(program, x, has_ball), 1e-2)
-    multipliers = np.full(m, 1.0 / m)
-    best, best_error = x.copy(), np.inf
+    s, multipliers = _central_start(program, x, has_ball)
+    best, best_error, stalled = x.copy(), np.inf, 0
     for _ in range(max_iter):
         G, missed, dual = _linearise(program, x, s, multipliers, has_ball)
         mu = float(s @ multipliers) / m
         error = max(float(np.abs(missed).max()), float(np.abs(dual).max()), mu * m)
+        stalled = 0 if error < 0.5 * best_error else stalled + 1
         if error < best_error:
             best, best_error = x.copy(), error
-        if error <= tol:
+        if error <= tol or (stalled >= _PATIENCE and mu <= tol):
             break
         factor = Factor(_matrix(program, G, s, multipliers, has_ball))
         affine = _step(factor, G, missed, dual, s, multipliers, -s * multipliers)
@@ -71,6 +72,15 @@ def solve_program(program: ConeProgram, start: Array, tol: float = 1e-11, max_it
             break
         x, s, multipliers = x + primal * dx, s + primal * ds, multipliers + dual_length * dm
     return best
+
+
+def _central_start(program: ConeProgram, x: Array, has_ball: bool) -> tuple[Array, Array]:
+    """Return slacks and multipliers of equal products, large enough to carry the whole objective."""
+    s = np.maximum(_residual(program, x, has_ball), 1e-3)
+    G, _, _ = _linearise(program, x, s, 1.0 / s, has_ball)
+    pull = G.T @ (1.0 / s)
+    mu = float(program.q @ program.q) / max(float(program.q @ pull), 1e-3)
+    return s, mu / s
 
 
 def _residual(program: ConeProgram, x: Array, has_ball: bool) -> Array:
