@@ -69,11 +69,12 @@ class CovarianceBound(Constraint):
                     f"the known ones are {known}."
                 )
             attribute = by_name[name]
-            if not isinstance(asked, Mapping):
-                asked = dict.fromkeys(attribute.column_categories, asked)
-            for category, bound in asked.items():
-                label = (name, _column_category(attribute, category))
-                bounds[label] = min(bounds[label], float(bound))
+            if isinstance(asked, Mapping):
+                by_column = [(_column_category(attribute, category), bound) for category, bound in asked.items()]
+            else:
+                by_column = [(category, asked) for category in attribute.column_categories]
+            for category, bound in by_column:
+                bounds[name, category] = min(bounds[name, category], float(bound))
         return np.array([bounds[label] for label in sensitive.labels])
 
 
