@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairmargin.constraints import CovarianceBound, IndividualLossBound, LossBound, PRuleBound
     from fairmargin.diagnostics import CovarianceWarning
+    from fairmargin.kernel import FairSVC, KernelFeatures
     from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
     from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
 
@@ -21,7 +22,9 @@ _HOME = {
     "FairLinearSVC": "linear",
     "FairLogisticRegression": "linear",
     "FairMarginClassifier": "linear",
+    "FairSVC": "kernel",
     "IndividualLossBound": "constraints",
+    "KernelFeatures": "kernel",
     "LossBound": "constraints",
     "PRuleBound": "constraints",
     "cv_score": "metrics",
@@ -36,7 +39,9 @@ __all__ = [
     "FairLinearSVC",
     "FairLogisticRegression",
     "FairMarginClassifier",
+    "FairSVC",
     "IndividualLossBound",
+    "KernelFeatures",
     "LossBound",
     "PRuleBound",
     "__version__",

@@ -1,12 +1,12 @@
 """What all fair classifiers share: validate -> encode -> problem -> solver -> fitted attributes.
 
 A subclass says what the loss is and, where it is not linear in ``X`` itself, on which features it is: the
-problem is written down on these, and the solution is handed back as ``w`` and ``b`` of these.
+problem is written down on these.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from fairmargin.constraints import Constraint
 from fairmargin.diagnostics import measure_movement, warn_if_bought
 from fairmargin.formulations import Outcome, Task, make_task, run
 from fairmargin.losses import Loss
+from fairmargin.problem import Solution
 from fairmargin.validation import TrainingData, check_number, validate_training
 
 __all__ = ["FairClassifier", "document"]
@@ -86,12 +87,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Return the loss."""
         raise NotImplementedError
 
-    def _features(self, data: TrainingData) -> Any:
-        """Return the matrix (N, d) in which the score is linear."""
-        return data.X
+    def _write_down(self, data: TrainingData, make: Callable[[TrainingData], Task]) -> Task:
+        """Return the task that ``make`` makes of data whose ``X`` are the features in which the score is linear."""
+        return make(data)
 
-    def _store_function(self, w: Array, b: float) -> None:
-        """Keep the score ``f = features @ w + b``."""
+    def _store_function(self, task: Task, solution: Solution) -> None:
+        """Keep the score."""
         raise NotImplementedError
 
     def decision_function(self, X: Any) -> Array:
@@ -131,8 +132,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             class_weight=self.class_weight,
             needs_sensitive=constraint is not None,
         )
-        data = replace(data, X=self._features(data))
-        return make_task(data, loss, C, bool(self.fit_intercept), tol, max_iter)
+        return self._write_down(data, lambda d: make_task(d, loss, C, bool(self.fit_intercept), tol, max_iter))
 
     def _constraint(self) -> Constraint | None:
         constraint = self.constraint
@@ -143,11 +143,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _store(self, task: Task, outcome: Outcome) -> None:
         """Turn a solution into fitted attributes."""
         solution = outcome.solution
-        w, b = task.problem.design.to_original(solution.theta)
         self.classes_ = task.data.classes
-        self._store_function(w if task.expand is None else task.expand(w), b)
         self.certificate_ = solution.certificate
         self.n_iter_ = solution.certificate.n_iter
+        self._store_function(task, solution)
         self.covariance_: pd.Series | None = None
         self.unconstrained_covariance_: pd.Series | None = None
         self.multipliers_: pd.Series | None = None

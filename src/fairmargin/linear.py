@@ -10,7 +10,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairmargin.base import FairClassifier, document
 from fairmargin.constraints import CovarianceBound
+from fairmargin.formulations import Task
 from fairmargin.losses import Loss, get_loss
+from fairmargin.problem import Solution
 
 __all__ = ["FairLinearSVC", "FairLogisticRegression", "FairMarginClassifier"]
 
@@ -20,7 +22,8 @@ Array = NDArray[np.float64]
 class _FairLinear(FairClassifier):
     """What the linear classifiers share: coefficients and the score."""
 
-    def _store_function(self, w: Array, b: float) -> None:
+    def _store_function(self, task: Task, solution: Solution) -> None:
+        w, b = task.coefficients(solution)
         self.coef_ = w[None, :]
         self.intercept_ = np.array([b])
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import CovarianceBound
-from fairmargin.formulations.task import Outcome, Task, solve_task
+from fairmargin.formulations.task import Outcome, Task, solve_task, start_at
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start, solve_free_and_bound
 
@@ -30,7 +30,8 @@ def _(constraint: CovarianceBound, task: Task) -> Outcome:
             bounds = np.where(np.isfinite(thresholds), bounds, np.inf)
         return problem.with_bounds(-bounds, bounds)
 
-    free, bound = solve_free_and_bound(task.problem, bind, tol=task.tol, max_iter=task.max_iter)
+    near = None if task.near is None else (start_at(task.near.unconstrained), start_at(task.near.solution))
+    free, bound = solve_free_and_bound(task.problem, bind, near=near, tol=task.tol, max_iter=task.max_iter)
     return Outcome(bound, free)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from typing import Any
 
@@ -24,7 +24,7 @@ from fairmargin.sensitive import Sensitive
 from fairmargin.solvers import Start, few_threads, solve
 from fairmargin.validation import TrainingData
 
-__all__ = ["Outcome", "Task", "make_task", "run", "solve_task"]
+__all__ = ["Outcome", "Task", "make_task", "run", "solve_task", "start_at"]
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,8 @@ Array = NDArray[np.float64]
 class Task:
     """Data, loss and penalty of one training, before anything is asked of it.
 
-    ``problem`` carries the covariance rows (K, p) with infinite bounds; ``centred`` (N, K) is ``z - zbar``.
+    ``problem`` carries the covariance rows (K, p) with infinite bounds; ``centred`` (N, K) is ``z - zbar``;
+    ``near`` is the outcome of nearly the same task, to start from.
     """
 
     problem: Problem
@@ -42,6 +43,7 @@ class Task:
     tol: float
     max_iter: int
     expand: Callable[[Array], Array] | None = None
+    near: Outcome | None = None
 
     @property
     def sensitive(self) -> Sensitive:
@@ -52,6 +54,25 @@ class Task:
     def solve(self, problem: Problem, start: Start | None = None) -> Solution:
         """Solve a problem of this task with the task's tolerances."""
         return solve(problem, start=start, tol=self.tol, max_iter=self.max_iter)
+
+    def coefficients(self, solution: Solution) -> tuple[Array, float]:
+        """Return ``(w, b)`` of a solution, in the features of ``data.X``."""
+        w, b = self.problem.design.to_original(solution.theta)
+        return (w if self.expand is None else self.expand(w)), b
+
+    def take(self, rows: NDArray[np.intp]) -> Task:
+        """Return the task on some of the people; its data hold no ``X``, which the problem has."""
+        data = self.data
+        part = replace(
+            data,
+            X=None,
+            y=data.y[rows],
+            people_weight=data.people_weight[rows],
+            loss_weight=data.loss_weight[rows],
+            sensitive=None if data.sensitive is None else data.sensitive.take(rows),
+            kept=data.kept[rows],
+        )
+        return replace(self, problem=self.problem.take(rows), data=part, centred=self.centred[rows], near=None)
 
 
 @dataclass(frozen=True)
@@ -65,6 +86,13 @@ class Outcome:
     solution: Solution
     unconstrained: Solution | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+
+
+def start_at(solution: Solution | None) -> Start | None:
+    """Return a start from a solution, if there is one."""
+    if solution is None:
+        return None
+    return Start(solution.theta, solution.multipliers, solution.hessian, solution.alpha)
 
 
 def make_task(data: TrainingData, loss: Loss, C: float, fit_intercept: bool, tol: float, max_iter: int) -> Task:
@@ -115,7 +143,8 @@ def solve_task(constraint: Any, task: Task) -> Outcome:
 
 @solve_task.register
 def _(constraint: None, task: Task) -> Outcome:
-    solution = task.solve(task.problem.unconstrained())
+    near = None if task.near is None else start_at(task.near.unconstrained)
+    solution = task.solve(task.problem.unconstrained(), near)
     return Outcome(solution, solution)
 
 

@@ -43,16 +43,25 @@ def solve(problem: Problem, *, start: Start | None = None, tol: float = 1e-9, ma
 
 
 def solve_free_and_bound(
-    problem: Problem, bind: Bind, *, tol: float = 1e-9, max_iter: int = 200
+    problem: Problem,
+    bind: Bind,
+    *,
+    near: tuple[Start | None, Start | None] | None = None,
+    tol: float = 1e-9,
+    max_iter: int = 200,
 ) -> tuple[Solution, Solution]:
     """Solve a problem without its rows, and then under the bounds that ``bind`` makes of that solution.
 
     Both are solved on a sample first (recursively). The errors that a sample makes in the two are nearly the
-    same, so that the bound solution starts from the sample's, corrected by the free one's error.
+    same, so that the bound solution starts from the sample's, corrected by the free one's error. ``near`` are
+    starts for the two that make samples needless.
     """
     free_problem = problem.unconstrained()
-    sample = take_sample(problem) if problem.loss.smooth else None
-    if sample is None:
+    sample = take_sample(problem) if problem.loss.smooth and near is None else None
+    if near is not None:
+        free = solve(free_problem, start=near[0], tol=tol, max_iter=max_iter)
+        start = near[1]
+    elif sample is None:
         free = solve(free_problem, tol=tol, max_iter=max_iter)
         start = Start(free.theta, hessian=free.hessian)
     else:

@@ -1,0 +1,200 @@
+"""Kernels as features: a partial Cholesky factorisation ``K ~ F F'`` that never forms the kernel matrix.
+
+Landmarks are chosen in blocks. People are drawn in proportion to what the features so far miss of their
+``k(x_i, x_i)``, twice as many as are needed; of these, complete pivoting picks those that bring most, so that
+near copies of each other are not both taken. A block costs one evaluation of its kernel columns and one matrix
+product; N (d + r) r operations in all, and memory N r.
+
+With ``P`` the projection on the landmarks' span in the space of the kernel, the rows of ``F`` are the people's
+``P phi(x_i)`` in an orthonormal basis. So a function ``F w`` has exactly the norm ``|w|``, and what is lost is only
+that functions outside of the span are not considered.
+
+References: Chen, Epperly, Tropp and Webber, Randomly pivoted Cholesky, 2022; Dong, Chen, Martinsson and Pearce,
+Robust blockwise random pivoting, 2023.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpstrf
+
+__all__ = ["IndefiniteKernelError", "KernelMatrix", "PartialCholesky", "check_positive", "factorise", "positive_part"]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_BLOCK = 64  # landmarks at once, at first; a quarter of those so far, later
+_LARGEST_BLOCK = 256
+_CHECKED = 2000  # people on whom a kernel is checked to be positive
+
+
+class IndefiniteKernelError(ValueError):
+    """The kernel is no inner product."""
+
+
+class KernelMatrix(Protocol):
+    """What a factorisation asks of a kernel matrix, N x N and symmetric."""
+
+    @property
+    def precision(self) -> float:
+        """Relative error of an entry."""
+        ...
+
+    def __len__(self) -> int:
+        """Return N."""
+        ...
+
+    def diagonal(self) -> Array:
+        """Return ``k(x_i, x_i)``, shape (N,)."""
+        ...
+
+    def block(self, rows: Index | None, columns: Index) -> Array:
+        """Return ``k(x_i, x_j)`` for ``rows`` (None: everybody) and ``columns``."""
+        ...
+
+
+@dataclass(frozen=True)
+class PartialCholesky:
+    """``K ~ F F'``, with ``F[landmarks] = corner``.
+
+    Attributes
+    ----------
+    features : (N, r)
+        ``F``, row by row in memory.
+    landmarks : (m,)
+        People whose kernel columns span the features; m = r but for the positive part of an indefinite kernel.
+    basis : (m, r)
+        ``F(x) = k(x, landmarks) @ basis`` for any ``x``.
+    error : float
+        What is left of the trace: ``tr(K - F F') / tr(K)``.
+    """
+
+    features: Array
+    landmarks: Index
+    basis: Array
+    error: float
+
+
+def factorise(kernel: KernelMatrix, tol: float, max_rank: int, seed: np.random.RandomState) -> PartialCholesky:
+    """Factorise until the relative trace error is ``tol`` or there are ``max_rank`` columns.
+
+    It also ends where all that is left is rounding.
+    """
+    diagonal = kernel.diagonal()
+    total, largest = float(diagonal.sum()), float(diagonal.max())
+    if np.min(diagonal) < 0:
+        raise IndefiniteKernelError(_indefinite("k(x, x) is negative for somebody"))
+    n = len(kernel)
+    max_rank = min(max_rank, n)
+    features = np.empty((n, min(max_rank, 4 * _BLOCK)))
+    landmarks = np.empty(0, dtype=np.intp)
+    left = diagonal.copy()
+    noise = 10.0 * max(kernel.precision, n * np.finfo(float).eps) * largest
+    while len(landmarks) < max_rank and left.sum() > tol * total and left.max() > noise:
+        r = len(landmarks)
+        size = min(max(_BLOCK, r // 4), _LARGEST_BLOCK, max_rank - r)
+        chosen, corner = _choose(kernel, features[:, :r], left, noise, size, seed)
+        if features.shape[1] < r + len(chosen):
+            features = _widen(features, r, min(max_rank, max(2 * r, r + len(chosen))))
+        new = kernel.block(None, chosen)
+        new -= features[:, :r] @ features[chosen, :r].T
+        new = scipy.linalg.solve_triangular(corner, new.T, lower=True, check_finite=False, overwrite_b=True).T
+        used = _enough(new, left.sum() - tol * total)
+        chosen, new = chosen[:used], new[:, :used]
+        features[:, r : r + used] = new
+        left -= np.einsum("ij,ij->i", new, new)
+        left[chosen] = 0.0
+        if left.min() < -1e3 * noise:
+            raise IndefiniteKernelError(_indefinite("people's features are longer than their k(x, x)"))
+        np.maximum(left, 0.0, out=left)
+        landmarks = np.concatenate([landmarks, chosen])
+    features = np.ascontiguousarray(features[:, : len(landmarks)])
+    error = float(left.sum()) / total if total > 0 else 0.0
+    return PartialCholesky(features, landmarks, _invert(features[landmarks]), error)
+
+
+def _choose(
+    kernel: KernelMatrix, features: Array, left: Array, noise: float, size: int, seed: np.random.RandomState
+) -> tuple[Index, Array]:
+    """Return new landmarks and the factor of what is left of the kernel between them."""
+    alive = np.flatnonzero(left > noise)
+    # The largest of log-weights with Gumbel noise are a draw without replacement in proportion to the weights.
+    keys = np.log(left[alive]) + seed.gumbel(size=len(alive))
+    count = min(2 * size, len(alive))
+    drawn = alive[np.sort(np.argpartition(-keys, count - 1)[:count])]
+    schur = kernel.block(drawn, drawn) - features[drawn] @ features[drawn].T
+    factor, order, rank, _ = dpstrf(schur, tol=noise, lower=1)
+    used = max(1, min(size, rank))
+    return drawn[order[:used] - 1], np.tril(factor[:used, :used])
+
+
+def _widen(features: Array, rank: int, width: int) -> Array:
+    wider = np.empty((features.shape[0], width))
+    wider[:, :rank] = features[:, :rank]
+    return wider
+
+
+def _enough(new: Array, missing: float) -> int:
+    """Return how many of the new columns it takes to cover ``missing`` of the trace."""
+    covered = np.cumsum(np.einsum("ij,ij->j", new, new))
+    return min(int(np.searchsorted(covered, missing)) + 1, new.shape[1])
+
+
+def _invert(corner: Array) -> Array:
+    """Return ``corner^-T`` of the lower triangular factor of the landmarks' kernel matrix."""
+    identity = np.eye(len(corner))
+    return scipy.linalg.solve_triangular(np.tril(corner), identity, lower=True, trans="T", check_finite=False)
+
+
+def check_positive(kernel: KernelMatrix, seed: np.random.RandomState) -> None:
+    """Raise unless the kernel matrix of everybody, or of a sample of many, is positive semidefinite.
+
+    Eigenvalues below zero by less than the precision of the kernel are forgiven.
+    """
+    n = len(kernel)
+    people = np.arange(n) if n <= _CHECKED else np.sort(seed.choice(n, _CHECKED, replace=False))
+    matrix = kernel.block(people, people)
+    matrix = 0.5 * (matrix + matrix.T)
+    diagonal = np.diag(matrix)
+    if diagonal.min() < 0:
+        raise IndefiniteKernelError(_indefinite("k(x, x) is negative for somebody"))
+    slack = len(people) * max(1e-10, 10 * kernel.precision) * max(float(diagonal.max()), np.finfo(float).tiny)
+    matrix[np.diag_indices_from(matrix)] += slack
+    try:
+        scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        raise IndefiniteKernelError(_indefinite("its matrix has negative eigenvalues")) from None
+
+
+def _indefinite(why: str) -> str:
+    return (
+        f"The kernel is indefinite, so it is no inner product and the problem is not convex ({why}); use another "
+        'kernel, or set indefinite="clip" to go on with its positive part.'
+    )
+
+
+def positive_part(kernel: KernelMatrix, tol: float, max_rank: int, seed: np.random.RandomState) -> PartialCholesky:
+    """Return features of the positive part of an indefinite kernel matrix.
+
+    The eigenvalues of the landmarks' matrix that are not positive are dropped, and of the positive ones the
+    smallest, which together are the share ``tol``. Landmarks are all people, or a sample of ``max_rank``.
+    """
+    n = len(kernel)
+    landmarks = np.arange(n) if n <= max_rank else np.sort(seed.choice(n, max_rank, replace=False))
+    matrix = kernel.block(landmarks, landmarks)
+    values, vectors = scipy.linalg.eigh(0.5 * (matrix + matrix.T), check_finite=False)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    positive = np.maximum(values, 0.0)
+    if positive[0] <= 0:
+        raise IndefiniteKernelError("The kernel has no positive part: none of its eigenvalues is positive.")
+    tail = 1.0 - np.cumsum(positive) / positive.sum()
+    solid = int(np.sum(values > len(values) * max(1e-13, kernel.precision) * values[0]))
+    rank = min(int(np.argmax(tail <= max(tol, 1e-15))) + 1, solid)
+    basis = vectors[:, :rank] / np.sqrt(values[:rank])
+    features = np.ascontiguousarray(kernel.block(None, landmarks) @ basis)
+    return PartialCholesky(features, landmarks, basis, max(0.0, float(tail[rank - 1])))

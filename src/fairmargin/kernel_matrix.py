@@ -1,0 +1,233 @@
+"""Kernel functions, and kernel matrices whose entries are worked out where they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+from fairmargin.validation import check_number
+
+__all__ = ["Gram", "Kernel", "PrecomputedGram", "make_kernel"]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+NAMES = ("linear", "poly", "rbf", "sigmoid")
+_BLOCK_ENTRIES = 1 << 17  # of a kernel matrix at once: they stay in the second-level cache
+_DOUBLE = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function as in ``sklearn.svm.SVC``; a callable takes two matrices and returns their kernel matrix."""
+
+    function: str | Callable[[Any, Any], Any]
+    gamma: float = 1.0
+    degree: float = 3
+    coef0: float = 0.0
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether the kernel is known to be positive semidefinite."""
+        if self.function == "poly":
+            return self.coef0 >= 0 and float(self.degree).is_integer()
+        return self.function in ("linear", "rbf")
+
+    def matrix(self, X: Any, Y: Any) -> Array:
+        """Return ``k(x, y)`` for the rows of two matrices."""
+        if callable(self.function):
+            return self._call(X, Y)
+        out = np.empty((X.shape[0], Y.shape[0]))
+        for block, part in self._blocks(X, Y):
+            out[block] = part
+        return out
+
+    def apply(self, X: Any, Y: Any, coef: Array) -> Array:
+        """Return ``k(X, Y) @ coef`` without keeping the kernel matrix."""
+        out = np.zeros((X.shape[0], *coef.shape[1:]))
+        if Y.shape[0] == 0:
+            return out
+        for block, part in self._blocks(X, Y):
+            out[block] = part @ coef
+        return out
+
+    def diagonal(self, X: Any) -> Array:
+        """Return ``k(x, x)`` of each row."""
+        if self.function == "rbf":
+            return np.ones(X.shape[0])
+        if callable(self.function):
+            steps = range(0, X.shape[0], 32)
+            return np.concatenate([np.diag(self._call(X[i : i + 32], X[i : i + 32])) for i in steps])
+        return self._finish(row_norms(X, squared=True).astype(np.float64))
+
+    def _blocks(self, X: Any, Y: Any) -> Iterator[tuple[slice, Array]]:
+        """Yield the kernel matrix in blocks of rows that fit the cache."""
+        size = max(16, _BLOCK_ENTRIES // Y.shape[0])
+        squared = self.function == "rbf"
+        shift = _centre(Y) if squared else None
+        Y = _as_double(Y, shift)
+        norms = row_norms(Y, squared=True) if squared else None
+        for start in range(0, X.shape[0], size):
+            block = slice(start, min(start + size, X.shape[0]))
+            if callable(self.function):
+                yield block, self._call(X[block], Y)
+                continue
+            part = _as_double(X[block], shift)
+            product = safe_sparse_dot(part, Y.T, dense_output=True)
+            if squared:
+                product *= 2.0
+                product -= row_norms(part, squared=True)[:, None]
+                product -= norms
+                np.minimum(product, 0.0, out=product)  # minus the squared distance
+            yield block, self._finish(product)
+
+    def _finish(self, product: Array) -> Array:
+        """Turn inner products (for rbf, minus squared distances) into the kernel, in place."""
+        if self.function == "linear":
+            return product
+        product *= self.gamma
+        if self.function == "rbf":
+            return np.exp(product, out=product)
+        product += self.coef0
+        if self.function == "sigmoid":
+            return np.tanh(product, out=product)
+        return _power(product, self.degree)
+
+    def _call(self, X: Any, Y: Any) -> Array:
+        assert callable(self.function)
+        out = np.array(self.function(X, Y), dtype=np.float64)
+        if out.shape != (X.shape[0], Y.shape[0]):
+            raise ValueError(
+                f"The kernel function must return a matrix of shape {(X.shape[0], Y.shape[0])} for matrices of "
+                f"{X.shape[0]} and {Y.shape[0]} rows, got {out.shape}."
+            )
+        if not np.all(np.isfinite(out)):
+            raise ValueError("The kernel function returned values that are not finite.")
+        return out
+
+
+def _centre(Y: Any) -> Array | None:
+    """Return a point near the rows: distances from far away lose digits."""
+    return None if sp.issparse(Y) else np.asarray(Y.mean(axis=0), dtype=np.float64)
+
+
+def _as_double(X: Any, shift: Array | None) -> Any:
+    if sp.issparse(X):
+        return X.astype(np.float64, copy=False)
+    X = np.asarray(X, dtype=np.float64)
+    return X if shift is None else X - shift
+
+
+def _power(base: Array, degree: float) -> Array:
+    """Return ``base ** degree``, by multiplication for small whole degrees, which is much faster."""
+    if degree in (2, 3, 4, 5):
+        out = base.copy()
+        for _ in range(int(degree) - 1):
+            out *= base
+        return out
+    return base**degree
+
+
+@dataclass(frozen=True)
+class Gram:
+    """The kernel matrix of the people ``X``, of which only the parts asked for ever exist."""
+
+    kernel: Kernel
+    X: Any
+    precision: float = _DOUBLE
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def diagonal(self) -> Array:
+        """Return ``k(x_i, x_i)``."""
+        return self.kernel.diagonal(self.X)
+
+    def block(self, rows: Index | None, columns: Index) -> Array:
+        """Return a block of the matrix; all rows for None."""
+        return self.kernel.matrix(self.X if rows is None else self.X[rows], self.X[columns])
+
+    def apply(self, columns: Index, coef: Array) -> Array:
+        """Return ``K[:, columns] @ coef``."""
+        return self.kernel.apply(self.X, self.X[columns], coef)
+
+
+@dataclass(frozen=True)
+class PrecomputedGram:
+    """A kernel matrix that the user worked out."""
+
+    K: Any
+
+    @property
+    def precision(self) -> float:
+        """Relative error of an entry."""
+        return float(np.finfo(self.K.dtype).eps)
+
+    def __len__(self) -> int:
+        return int(self.K.shape[0])
+
+    def diagonal(self) -> Array:
+        """Return the diagonal."""
+        return np.array(np.diag(self.K), dtype=np.float64)
+
+    def block(self, rows: Index | None, columns: Index) -> Array:
+        """Return a block of the matrix; all rows for None."""
+        chosen = self.K[:, columns] if rows is None else self.K[np.ix_(rows, columns)]
+        return np.array(chosen, dtype=np.float64)
+
+    def apply(self, columns: Index, coef: Array) -> Array:
+        """Return ``K[:, columns] @ coef``."""
+        return np.asarray(self.K[:, columns] @ coef, dtype=np.float64)
+
+    def check(self) -> None:
+        """Raise unless the matrix is symmetric."""
+        K, n = self.K, len(self)
+        size = max(1, _BLOCK_ENTRIES // n)
+        for start in range(0, n, size):
+            block = slice(start, start + size)
+            off = np.abs(K[block] - K[:, block].T)
+            if np.any(off > 100 * self.precision * (np.abs(K[block]) + np.abs(K[:, block].T)) + 1e-10 * np.max(K)):
+                i, j = np.unravel_index(int(np.argmax(off)), off.shape)
+                i = i + start
+                raise ValueError(
+                    "The precomputed kernel matrix is not symmetric: entry "
+                    f"({i}, {j}) is {K[i, j]:g} and entry ({j}, {i}) is {K[j, i]:g}."
+                )
+
+
+def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, X: Any, weight: Array) -> Kernel:
+    """Check the parameters of a kernel; ``gamma="scale"`` is worked out from the people and their weights."""
+    if callable(kernel):
+        return Kernel(kernel)
+    if kernel not in NAMES:
+        known = ", ".join(repr(name) for name in NAMES)
+        raise ValueError(f"kernel must be one of {known}, 'precomputed' or a function, got {kernel!r}.")
+    degree, coef0 = check_number(degree, "degree", positive=True), check_number(coef0, "coef0")
+    return Kernel(kernel, _gamma(gamma, X, weight), degree, coef0)
+
+
+def _gamma(gamma: Any, X: Any, weight: Array) -> float:
+    if gamma == "auto":
+        return 1.0 / X.shape[1]
+    if gamma == "scale":
+        variance = _variance(X, weight)
+        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    if isinstance(gamma, str):
+        raise ValueError(f"gamma must be 'scale', 'auto' or a positive number, got {gamma!r}.")
+    return check_number(gamma, "gamma", positive=True)
+
+
+def _variance(X: Any, weight: Array) -> float:
+    """Return the variance of all entries of X, each row counted by its weight."""
+    share = weight / (weight.sum() * X.shape[1])
+    mean = float(share @ np.asarray(X.sum(axis=1), dtype=np.float64).ravel())
+    if sp.issparse(X):
+        return float(share @ np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()) - mean**2
+    deviation = np.asarray(X, dtype=np.float64) - mean
+    return float(share @ np.einsum("ij,ij->i", deviation, deviation))
