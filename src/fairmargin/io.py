@@ -1,4 +1,4 @@
-"""Models as plain JSON, and files that are either whole or not there.
+"""Models as plain JSON.
 
 :func:`save` writes a fitted classifier, alone or with the encoding of its table
 (:class:`fairmargin.tabular.TabularModel`); :func:`load` reads it back. Loading executes nothing: the file names
@@ -14,12 +14,9 @@ Layout (version 1)::
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -27,7 +24,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["FORMAT_VERSION", "ModelFileError", "check_writable", "load", "save", "write_atomic"]
+from fairmargin.files import write_atomic
+
+__all__ = ["FORMAT_VERSION", "ModelFileError", "load", "save"]
 
 FORMAT = "fairmargin-model"
 FORMAT_VERSION = 1
@@ -283,55 +282,3 @@ def _series(values: list[Any], index: list[Any], names: list[Any]) -> Any:
     if len(names) > 1:
         return pd.Series(values, index=pd.MultiIndex.from_tuples(index, names=names), dtype=float)
     return pd.Series(values, index=pd.Index(index, name=names[0]))
-
-
-def check_writable(path: str | Path) -> None:
-    """Say at once, before long work, that a file cannot be written."""
-    path = Path(path)
-    folder = path.parent
-    if path.is_dir():
-        raise ModelFileError(f"{str(path)!r} is a folder; give the name of a file.")
-    if not folder.is_dir():
-        raise ModelFileError(f"The folder {str(folder)!r} does not exist; make it first.")
-    try:
-        handle, name = tempfile.mkstemp(prefix=".fairmargin-", dir=folder)
-    except OSError as error:
-        raise ModelFileError(f"Nothing can be written to {str(folder)!r}: {error.strerror or error}.") from None
-    os.close(handle)
-    os.unlink(name)
-
-
-def write_atomic(path: str | Path, content: str | bytes) -> None:
-    """Write a file whole or not at all: to a new file beside it, flushed to the disk, which then takes its place."""
-    target = Path(os.path.realpath(path))
-    data = content.encode() if isinstance(content, str) else content
-    try:
-        handle, name = tempfile.mkstemp(prefix=".fairmargin-", dir=target.parent)
-    except FileNotFoundError:
-        raise ModelFileError(f"The folder {str(target.parent)!r} does not exist; make it first.") from None
-    except OSError as error:
-        raise ModelFileError(
-            f"Nothing can be written to {str(target.parent)!r}: {error.strerror or error}."
-        ) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, _mode(target))
-        os.replace(name, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        if isinstance(error, OSError):
-            raise ModelFileError(f"{str(target)!r} cannot be written: {error.strerror or error}.") from None
-        raise
-
-
-def _mode(target: Path) -> int:
-    """Return the permissions of the file that is replaced, or those that a new file would have."""
-    with contextlib.suppress(OSError):
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

@@ -1,0 +1,4 @@
+"""stub"""
+
+
+def to_html(summary): ...

@@ -1,0 +1,147 @@
+"""A summary on the terminal: tables for people, plain and wide enough where the output is piped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from fairmargin.report import text
+
+__all__ = ["show"]
+
+
+def show(summary: Mapping[str, Any]) -> None:
+    """Print a summary."""
+    from rich.console import Console
+
+    # A pipe has no width: wide lines are better there than columns cut off.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160, markup=False, emoji=False)
+    parts = {"audit": _audit, "train": _train, "frontier": _frontier}
+    console.print(text.clean(summary["title"]), style="bold")
+    parts[summary["kind"]](console, summary)
+    for note in summary["notes"]:
+        console.print(text.clean(f"note: {note}"), style="dim")
+    console.print(summary["disclaimer"], style="italic")
+
+
+def _table(title: str, *columns: str) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=text.clean(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for k, column in enumerate(columns):
+        name = column.lstrip("<")
+        table.add_column(name, justify="left" if k == 0 or column.startswith("<") else "right", overflow="fold")
+    return table
+
+
+def _name(value: Any) -> str:
+    return text.clean(text.short(value))
+
+
+def _audit(console: Any, summary: Mapping[str, Any]) -> None:
+    audit = summary["audit"]
+    console.print(f"{audit['people']:,} people, {audit['positives']:,} positive decisions")
+    for attribute in audit["attributes"]:
+        console.print(_audit_table(attribute))
+        console.print(_measures(attribute))
+    _proxies(console, audit["proxies"])
+
+
+def _audit_table(attribute: Mapping[str, Any]) -> Any:
+    from rich.text import Text
+
+    title = f"{_name(attribute['name'])} (compared with {_name(attribute['reference'])})"
+    names = (
+        "group",
+        "people",
+        "rate",
+        "ratio",
+        "95% interval",
+        "difference",
+        "z",
+        "p (adj.)",
+        "shortfall",
+        "one more",
+    )
+    table = _table(title, *names, "<finding")
+    for g in attribute["groups"]:
+        table.add_row(
+            Text(_name(g["group"])),
+            f"{g['people']:,}",
+            text.percent(g["rate"]),
+            text.ratio(g["ratio"]),
+            text.interval(g["ratio_low"], g["ratio_high"]),
+            text.points(g["difference"]),
+            text.NONE if g["z"] is None else f"{g['z']:+.1f}",
+            text.probability(g["p_adjusted"]),
+            text.NONE if g["shortfall"] is None else f"{g['shortfall']:,.0f}",
+            text.ratio(g["ratio_one_more"]) + (" !" if g["one_decision_matters"] else ""),
+            Text(g["finding"], style="bold" if g["finding"].startswith("below") else ""),
+        )
+    return table
+
+
+def _measures(attribute: Mapping[str, Any]) -> str:
+    parts = [
+        f"p%-rule {text.ratio(attribute['p_rule'])} (lowest over highest rate "
+        f"{text.ratio(attribute['p_rule_between_groups'])})",
+        f"CV score {text.percent(attribute['cv_score'])}",
+    ]
+    if attribute["covariance"]:
+        listed = ", ".join(f"{_name(c['group'])} {c['value']:+.4g}" for c in attribute["covariance"])
+        parts.append(f"decision boundary covariance: {listed}")
+    return "; ".join(parts)
+
+
+def _proxies(console: Any, proxies: list[Mapping[str, Any]]) -> None:
+    from rich.text import Text
+
+    if not proxies:
+        return
+    title = "Features that tell something about a sensitive attribute"
+    table = _table(title, "feature", "<tells of", "Cramér's V", "guessed right", "without it")
+    for p in proxies[:12]:
+        row = (f"{p['association']:.2f}", text.percent(p["guessed"]), text.percent(p["baseline"]))
+        table.add_row(Text(_name(p["feature"])), Text(_name(p["attribute"])), *row)
+    console.print(table)
+
+
+def _train(console: Any, summary: Mapping[str, Any]) -> None:
+    data, proof = summary["data"], summary["certificate"]
+    console.print(f"{data['train_people']:,} people trained on, {data['test_people']:,} held out")
+    table = _table("", "", "accuracy", "p%-rule", "95% interval", "CV score")
+    for label, key in (("training", "train"), ("held out", "test")):
+        row = summary[key]
+        if row is not None:
+            span = text.interval(row["p_rule_low"], row["p_rule_high"])
+            values = (text.percent(row["accuracy"]), text.ratio(row["p_rule"]), span, text.percent(row["cv_score"]))
+            table.add_row(label, *values)
+    console.print(table)
+    for attribute in summary["audit"]["attributes"]:
+        console.print(_audit_table(attribute))
+    console.print(
+        f"certificate: {proof['status']}, relative gap {proof['gap']:.1e}, largest violation {proof['violation']:.1e}"
+    )
+
+
+def _frontier(console: Any, summary: Mapping[str, Any]) -> None:
+    data = summary["data"]
+    console.print(f"{data['train_people']:,} people trained on, {data['test_people']:,} held out")
+    where = "held-out" if summary["held_out"] else "training"
+    table = _table(f"On {where} people", "point", "accuracy", "p%-rule", "95% interval", "gained", "lost", "loss")
+    shown = [(f"{100 * p['factor']:.0f}% of covariance", p) for p in summary["points"]]
+    shown += [(a["question"], a["details"]) for a in summary["answers"] if a["details"]]
+    for label, p in shown:
+        test = p["test"]
+        table.add_row(
+            label,
+            text.percent(test["accuracy"]),
+            text.ratio(test["p_rule"]),
+            text.interval(test["p_rule_low"], test["p_rule_high"]),
+            f"{p['gained']:,}",
+            f"{p['lost']:,}",
+            text.NONE if p["relative_loss"] is None else f"{100 * p['relative_loss']:+.1f}%",
+        )
+    console.print(table)

@@ -1,0 +1,65 @@
+"""Numbers and names as text, the same in every report."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+__all__ = ["clean", "interval", "number", "percent", "points", "probability", "ratio", "short"]
+
+NONE = "–"
+
+
+def clean(text: Any) -> str:
+    """Return text that is safe on one line of a terminal.
+
+    No line breaks, no control characters (which could move the cursor), no marks that turn the direction of writing.
+    """
+    kept = []
+    for character in str(text):
+        kind = unicodedata.category(character)
+        if character in "\r\n\t\v\f\x85\u2028\u2029":
+            kept.append(" ")
+        elif kind == "Cc" or kind == "Cs" or (kind == "Cf" and character != "\u200d"):
+            kept.append("\N{REPLACEMENT CHARACTER}")
+        else:
+            kept.append(character)
+    return "".join(kept)
+
+
+def short(text: Any, width: int = 40) -> str:
+    """Return the beginning of a long text, and an ellipsis."""
+    line = str(text)
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def percent(share: float | None, digits: int = 1) -> str:
+    """Return a share as percent."""
+    return NONE if share is None else f"{100.0 * share:.{digits}f}%"
+
+
+def points(share: float | None) -> str:
+    """Return a difference of shares in percentage points, with its sign."""
+    return NONE if share is None else f"{100.0 * share:+.1f}"
+
+
+def ratio(value: float | None) -> str:
+    """Return a ratio that is in percent already."""
+    return NONE if value is None else f"{value:.1f}%"
+
+
+def interval(low: float | None, high: float | None, digits: int = 0) -> str:
+    """Return an interval of percentages."""
+    return "" if low is None or high is None else f"{low:.{digits}f}–{high:.{digits}f}%"
+
+
+def probability(value: float | None) -> str:
+    """Return a p-value: three digits, never a bare zero."""
+    if value is None:
+        return NONE
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Return a number with so many significant digits."""
+    return NONE if value is None else f"{value:.{digits}g}"

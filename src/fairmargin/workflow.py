@@ -1,0 +1,223 @@
+"""The two long jobs of an analyst: train one classifier on a table, or trace the whole trade-off.
+
+What the command line does between reading a file and writing a report, for use from Python as well::
+
+    study = prepare(read_table("people.csv"), target="repaid", positive="yes", sensitive=["sex"])
+    model = train(study, make_estimator("logistic", parse_constraint("p-rule=80")))
+    summary = trace(study, make_estimator("logistic"))
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
+from fairmargin.report.summary import frontier_summary, training_summary
+from fairmargin.tabular import DataError, Study, TabularModel
+
+__all__ = ["ESTIMATORS", "make_estimator", "parse_constraint", "trace", "train"]
+
+ESTIMATORS = ("logistic", "linear-svm", "squared-hinge", "svm")
+_ASK = "none, covariance=0 (or 20%, or sex:0,race:0.1), p-rule=80, loss=0.05, individual=0.5, nobody-loses"
+
+
+def make_estimator(
+    name: str = "logistic",
+    constraint: Any = None,
+    *,
+    C: float = 1.0,
+    kernel: str = "rbf",
+    gamma: float | str = "scale",
+    class_weight: str | None = None,
+) -> Any:
+    """Return an unfitted classifier by its name on the command line, one of ``ESTIMATORS``."""
+    from fairmargin.linear import FairLinearSVC, FairLogisticRegression
+
+    if not C > 0:
+        raise DataError(f"C must be positive, got {C}.")
+    shared: dict[str, Any] = {"C": C, "constraint": constraint, "class_weight": class_weight}
+    if name == "logistic":
+        return FairLogisticRegression(**shared)
+    if name == "linear-svm":
+        return FairLinearSVC(**shared)
+    if name == "squared-hinge":
+        return FairLinearSVC(loss="squared_hinge", **shared)
+    if name == "svm":
+        from fairmargin.kernel import FairSVC
+
+        return FairSVC(kernel=kernel, gamma=gamma, **shared)
+    raise DataError(f"There is no estimator {name!r}; there are {', '.join(ESTIMATORS)}.")
+
+
+def parse_constraint(text: str) -> Constraint | None:
+    """Return the constraint that a text on the command line asks for.
+
+    ``none``; ``covariance=0.1``, ``covariance=20%`` (of the unconstrained classifier's),
+    ``covariance=sex:0,race:0.1``; ``p-rule=80``; ``loss=0.05`` (within 5% of the best loss); ``individual=0.5``
+    (nobody's loss grows by more than half); ``nobody-loses`` or ``nobody-loses=0.5`` (and whoever is accepted stays
+    accepted).
+
+    Examples
+    --------
+    >>> parse_constraint("covariance=20%")
+    CovarianceBound(c=0.2, relative=True)
+    """
+    kind, _, value = text.strip().partition("=")
+    try:
+        if kind == "none" and not value:
+            return None
+        if kind == "covariance":
+            return _covariance(value or "0")
+        if kind == "p-rule":
+            return PRuleBound(float(value.removesuffix("%") or 80))
+        if kind == "loss":
+            return LossBound(_share(value))
+        if kind == "individual":
+            return IndividualLossBound(_share(value))
+        if kind == "nobody-loses":
+            return IndividualLossBound(_share(value) if value else np.inf, keep_positive="accepted")
+    except ValueError as error:
+        raise DataError(f"The constraint {text!r} is not understood: {error}") from None
+    raise DataError(f"There is no constraint {text!r}; ask for one of {_ASK}.")
+
+
+def _covariance(value: str) -> CovarianceBound:
+    if ":" in value:
+        pairs = [part.rsplit(":", 1) for part in value.split(",")]
+        return CovarianceBound({name.strip(): float(bound) for name, bound in pairs})
+    if value.endswith("%"):
+        return CovarianceBound(_share(value), relative=True)
+    return CovarianceBound(float(value))
+
+
+def _share(value: str) -> float:
+    return float(value.removesuffix("%")) / 100.0 if value.endswith("%") else float(value)
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Collect the warnings of what is run inside, each once, as sentences for the reader."""
+    found: list[str] = []
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        try:
+            yield found
+        finally:
+            texts = [" ".join(str(w.message).split()) for w in record]
+            found.extend(dict.fromkeys(texts))
+
+
+def train(
+    study: Study, estimator: Any, settings: dict[str, Any] | None = None
+) -> tuple[TabularModel, dict[str, Any]]:
+    """Train a classifier on a study; return the model and its summary."""
+    with collected_warnings() as said:
+        estimator.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+    model = TabularModel(estimator, study.encoder, study.target, study.labels, study.sensitive)
+    title = f"{study.target} = {study.labels[1]}: one classifier"
+    summary = training_summary(
+        model, study, title=title, settings={**_settings(estimator), **(settings or {})}, notes=said
+    )
+    facts = {key: summary[key] for key in ("settings", "data", "train", "test", "notes", "versions")}
+    return TabularModel(estimator, study.encoder, study.target, study.labels, study.sensitive, facts), summary
+
+
+def trace(
+    study: Study,
+    estimator: Any,
+    *,
+    n_points: int = 21,
+    individual_loss: float = 2.0,
+    settings: dict[str, Any] | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> dict[str, Any]:
+    """Trace the trade-off between accuracy and fairness on a study; return its summary.
+
+    Parameters
+    ----------
+    study : Study
+    estimator : classifier, its constraint is not looked at
+    n_points : int
+    individual_loss : float
+        For the question of whether nobody need lose: by how much anybody's loss may grow.
+    settings : dict, optional
+        What else to write down for reproduction.
+    progress : callable
+        Told the name of each step before it begins.
+    """
+    from fairmargin.frontier import FairnessFrontier
+
+    with collected_warnings() as said:
+        progress("tracing the frontier")
+        held_out = (study.test.X, study.test.y, study.test.sensitive) if len(study.test) else None
+        frontier = FairnessFrontier(estimator, n_points=n_points)
+        frontier.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive, eval_set=held_out)
+        points = _points(frontier)
+        answers = _answers(study, estimator, frontier, points, individual_loss, progress)
+    progress("summing up")
+    return frontier_summary(
+        study,
+        points,
+        answers,
+        title=f"{study.target} = {study.labels[1]}: accuracy and fairness",
+        settings={**_settings(estimator), "points": n_points, "individual_loss": individual_loss, **(settings or {})},
+        notes=said,
+    )
+
+
+def _settings(estimator: Any) -> dict[str, Any]:
+    parameters = estimator.get_params(deep=False)
+    return {"estimator": type(estimator).__name__, **{k: v if v is None else str(v) for k, v in parameters.items()}}
+
+
+def _points(frontier: Any) -> list[tuple[dict[str, Any], Any]]:
+    """Return facts and classifier of every point, the unconstrained one first."""
+    table = frontier.table_
+    best = table["objective"].min()
+    return [
+        ({"factor": row["factor"], "relative_loss": row["objective"] / best - 1.0}, clf)
+        for row, clf in zip(table.to_dict("records"), frontier.estimators_, strict=True)
+    ]
+
+
+def _answers(
+    study: Study,
+    estimator: Any,
+    frontier: Any,
+    points: list[tuple[dict[str, Any], Any]],
+    individual_loss: float,
+    progress: Callable[[str], None],
+) -> list[tuple[dict[str, Any], Any]]:
+    """Put the three questions that people ask, and find who answers each; None where nobody does."""
+    best = points[0][1].certificate_.objective
+
+    def asked(key: str, question: str, find: Callable[[], Any]) -> tuple[dict[str, Any], Any]:
+        progress(question)
+        try:
+            clf = find()
+        except ValueError as error:
+            return {"key": key, "question": question, "answer": " ".join(str(error).split())}, None
+        facts: dict[str, Any] = {"key": key, "question": question, "answer": None, "factor": None}
+        facts["relative_loss"] = clf.certificate_.objective / best - 1.0
+        return facts, clf
+
+    def fit(constraint: Constraint) -> Any:
+        from sklearn.base import clone
+
+        clf = clone(estimator).set_params(constraint=constraint)
+        return clf.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+
+    return [
+        asked("p80", "80%-rule on the training data", lambda: fit(PRuleBound(80))),
+        asked("loss2", "within 2% of the best loss", lambda: fit(LossBound(0.02))),
+        asked(
+            "nobody",
+            "nobody accepted today is refused",
+            lambda: fit(IndividualLossBound(individual_loss, keep_positive="accepted")),
+        ),
+    ]
