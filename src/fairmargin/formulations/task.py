@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
@@ -59,20 +59,6 @@ class Task:
         """Return ``(w, b)`` of a solution, in the features of ``data.X``."""
         w, b = self.problem.design.to_original(solution.theta)
         return (w if self.expand is None else self.expand(w)), b
-
-    def take(self, rows: NDArray[np.intp]) -> Task:
-        """Return the task on some of the people; its data hold no ``X``, which the problem has."""
-        data = self.data
-        part = replace(
-            data,
-            X=None,
-            y=data.y[rows],
-            people_weight=data.people_weight[rows],
-            loss_weight=data.loss_weight[rows],
-            sensitive=None if data.sensitive is None else data.sensitive.take(rows),
-            kept=data.kept[rows],
-        )
-        return replace(self, problem=self.problem.take(rows), data=part, centred=self.centred[rows], near=None)
 
 
 @dataclass(frozen=True)

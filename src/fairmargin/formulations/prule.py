@@ -1,0 +1,384 @@
+"""A p%-rule of the decisions: a search along two families of classifiers, judged on the training data.
+
+Zero covariance is not a 100%-rule, and decisions cannot be constrained in a convex problem. What can be done exactly
+is to walk along one-parameter families of convex problems and look at the decisions of each point:
+
+- the *covariance path* ``min L s.t. cov = t cov*``, from the unconstrained classifier (``t = 1``) through zero
+  covariance to the other sign;
+- the *decision path*: with ``a_ik = z_ik / p_k - (1 - z_ik) / (1 - p_k)`` the gap between the positive rates of
+  group k and of the rest is the mean of ``a_ik`` over the accepted, and ``c_i = y_i - 2 sum_k lambda_k a_ik`` are
+  costs that charge for it: ``min sum_i |c_i| loss(sign(c_i) f(x_i)) + penalty``, a weighted classification problem.
+
+On either, the intercept is moved to the most accurate place that keeps the rule; every place is looked at.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.constraints import PRuleBound
+from fairmargin.formulations.covariance import Path
+from fairmargin.formulations.task import Outcome, Task, solve_task
+from fairmargin.problem import Problem, Solution
+from fairmargin.sensitive import Attribute
+from fairmargin.solvers import Start
+
+__all__ = ["InfeasibleError", "SmallGroupWarning"]
+
+Array = NDArray[np.float64]
+
+_FARTHEST = -1.0  # how far beyond zero the covariance path is followed
+_COARSE = 0.2
+_REFINEMENTS = 2
+_VECTOR_STEPS = 30
+_ROUGH = 1e-5
+
+
+class InfeasibleError(ValueError):
+    """No classifier was found that does what was asked."""
+
+
+class SmallGroupWarning(UserWarning):
+    """A group is too small for its rate to be known as well as the rule asks."""
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A classifier that keeps the rule: where it was found and how far its intercept was moved."""
+
+    accuracy: float
+    p: float
+    shift: float
+    path: str
+    point: Any
+    solution: Solution
+    problem: Problem
+
+    def again(self, task: Task) -> Solution:
+        """Solve the candidate's problem once more, to the tolerance of ``task``."""
+        if self.solution.certificate.gap <= task.tol:
+            return self.solution
+        known = self.solution
+        multipliers = known.multipliers if self.problem.n_rows else None
+        exact = task.solve(self.problem, Start(known.theta, multipliers, known.hessian))
+        return exact if self.problem.n_rows else replace(exact, multipliers=known.multipliers)
+
+
+@solve_task.register
+def _(constraint: PRuleBound, task: Task) -> Outcome:
+    judge = _Judge(task, float(constraint.p), constraint.method)
+    free = task.solve(task.problem.unconstrained())
+    free = replace(free, multipliers=np.zeros(task.problem.n_rows))
+    if judge.reached(free.scores) >= judge.p:
+        kept = _Candidate(0.0, judge.reached(free.scores), 0.0, "unconstrained", None, free, task.problem)
+        return _outcome(task, judge, kept, free)
+    # On the way a rough solution will do; the one that is taken is solved to the task's own tolerance.
+    rough = replace(task, tol=max(task.tol, _ROUGH))
+    found: list[_Candidate] = []
+    if constraint.path in ("auto", "covariance"):
+        found += _search_covariance(rough, judge, free)
+    if constraint.path in ("auto", "decisions"):
+        found += _search_decisions(rough, judge, free)
+    if not found:
+        raise InfeasibleError(
+            f"No classifier on the {constraint.path!r} path reaches a {constraint.p:g}%-rule on the training data "
+            f"(the unconstrained one reaches {100 * judge.reached(free.scores):.1f}%) without deciding the same for "
+            "everybody. Ask for a lower p, another path, or merge small groups."
+        )
+    found.sort(key=lambda c: -c.accuracy)
+    for candidate in found:
+        exact = _sharpen(task, judge, candidate)
+        if exact is not None:
+            return _outcome(task, judge, exact, free)
+    return _outcome(task, judge, found[0], free)
+
+
+def _sharpen(task: Task, judge: _Judge, candidate: _Candidate) -> _Candidate | None:
+    """Return the candidate solved to the task's tolerance, if a cut there keeps the rule too."""
+    solution = candidate.again(task)
+    cut = judge.best_cut(solution.scores)
+    return None if cut is None else replace(candidate, accuracy=cut[0], p=cut[1], shift=cut[2], solution=solution)
+
+
+def _outcome(task: Task, judge: _Judge, best: _Candidate, free: Solution) -> Outcome:
+    theta = best.solution.theta.copy()
+    if best.shift:
+        theta[-1] -= best.shift
+    # Scores are computed anew: they are what the decisions will be made of.
+    scores = task.problem.design.matvec(theta)
+    judge.warn_of_small_groups(scores)
+    facts = {
+        "p_rule_": 100.0 * judge.reached(scores),
+        "path_": best.path,
+        "path_point_": best.point,
+        "intercept_shift_": -best.shift,
+    }
+    return Outcome(replace(best.solution, theta=theta, scores=scores), free, facts)
+
+
+class _Judge:
+    """Rates, rule and accuracy of decisions on the training data."""
+
+    def __init__(self, task: Task, percent: float, method: str) -> None:
+        data = task.data
+        self.p = percent / 100.0
+        self.method = method
+        self.y = data.y
+        self.weight = data.people_weight / data.people_weight.sum()
+        self.may_shift = task.problem.design.fit_intercept
+        self.attributes = [_grouped(a) for a in task.sensitive.attributes]
+        self.totals = [
+            np.bincount(a.codes, weights=self.weight, minlength=len(a.categories)) for a in self.attributes
+        ]
+
+    def rates(self, scores: Array) -> list[Array]:
+        """Return the positive rate of every group, by attribute."""
+        accepted = self.weight * (scores >= 0)
+        return [
+            np.bincount(a.codes, weights=accepted, minlength=len(a.categories)) / total
+            for a, total in zip(self.attributes, self.totals, strict=True)
+        ]
+
+    def reached(self, scores: Array) -> float:
+        """Return the p (as a share) that the decisions ``scores >= 0`` reach; 0 if nobody is accepted."""
+        return float(self._rule([r[None] * t[None] for r, t in zip(self.rates(scores), self.totals, strict=True)])[0])
+
+    def _rule(self, accepted: list[Array]) -> Array:
+        """Return p for each row of accepted weights by group, (M, groups) for each attribute."""
+        least = np.full(len(accepted[0]), np.inf)
+        for weight, total in zip(accepted, self.totals, strict=True):
+            rate = weight / total
+            if self.method == "between_groups":
+                low, high = rate.min(axis=1), rate.max(axis=1)
+            else:
+                rest = (weight.sum(axis=1, keepdims=True) - weight) / (1.0 - total)
+                low, high = np.minimum(rate, rest), np.maximum(rate, rest)
+                worst = np.argmin(np.divide(low, high, out=np.zeros_like(low), where=high > 0), axis=1)[:, None]
+                low, high = np.take_along_axis(low, worst, 1)[:, 0], np.take_along_axis(high, worst, 1)[:, 0]
+            ratio = np.divide(low, high, out=np.zeros_like(low), where=high > 0)
+            least = np.minimum(least, ratio)
+        return least
+
+    def best_cut(self, scores: Array) -> tuple[float, float, float] | None:
+        """Return (accuracy, p, cut) of the most accurate decisions ``scores >= cut`` that keep the rule.
+
+        Every cut between two different scores is looked at, which leaves out deciding the same for everybody.
+        """
+        if not self.may_shift:
+            here = self.reached(scores)
+            return (self._accuracy(scores), here, 0.0) if here >= self.p else None
+        order = np.argsort(-scores)
+        ranked = scores[order]
+        apart = np.flatnonzero(ranked[:-1] - ranked[1:] > 1e-11 * (1.0 + np.abs(ranked[:-1])))
+        if len(apart) == 0:
+            return None
+        weight = self.weight[order]
+        gain = np.cumsum(weight * self.y[order])[apart]  # accuracy is this plus a constant
+        p = self._rule([_accumulate(a, order, weight)[apart] for a in self.attributes])
+        keeps = p >= self.p
+        if not np.any(keeps):
+            return None
+        best = int(np.argmax(np.where(keeps, gain, -np.inf)))
+        cut = 0.5 * (ranked[apart[best]] + ranked[apart[best] + 1])
+        accuracy = float(gain[best] + self.weight[self.y < 0].sum())
+        return accuracy, float(p[best]), float(cut)
+
+    def _accuracy(self, scores: Array) -> float:
+        return float(self.weight @ ((scores >= 0) == (self.y > 0)))
+
+    def warn_of_small_groups(self, scores: Array) -> None:
+        """Warn where chance alone moves a group's rate by more than the rule allows (95% interval)."""
+        tolerance = -np.log(max(self.p, 1e-300))
+        small = []
+        for attribute, rates in zip(self.attributes, self.rates(scores), strict=True):
+            people = np.bincount(attribute.codes, minlength=len(attribute.categories))
+            for category, n, rate in zip(attribute.categories, people, rates, strict=True):
+                if rate <= 0 or 1.96 * np.sqrt((1.0 - rate) / (n * rate)) > tolerance:
+                    small.append(f"{attribute.name}={category!r} ({n} people)")
+        if small:
+            warnings.warn(
+                f"The {100 * self.p:g}%-rule holds on the training data, but some groups are too small for their "
+                f"rate to be known that well: {', '.join(small)}. On other people it may not hold.",
+                SmallGroupWarning,
+                stacklevel=2,
+            )
+
+
+def _grouped(attribute: Attribute) -> Any:
+    if attribute.codes is None:
+        raise ValueError(
+            f"The sensitive attribute {attribute.name!r} is numeric and has no groups, which a p%-rule needs; bin it "
+            "(e.g. with pandas.cut)."
+        )
+    return attribute
+
+
+def _accumulate(attribute: Any, order: NDArray[np.intp], weight: Array) -> Array:
+    """Return the weight of each group among the first 1, 2, ... people, shape (N, groups)."""
+    codes = attribute.codes[order]
+    columns = [np.cumsum(np.where(codes == k, weight, 0.0)) for k in range(1, len(attribute.categories))]
+    return np.column_stack([np.cumsum(weight) - sum(columns), *columns])
+
+
+class _Walk:
+    """Candidates along a family of solutions with one parameter, each point judged once."""
+
+    def __init__(self, judge: _Judge, family: Any) -> None:
+        self.judge, self.family = judge, family
+        self.seen: dict[float, _Candidate | None] = {}
+
+    def look(self, t: float) -> _Candidate | None:
+        """Return the candidate at ``t``, None if no cut keeps the rule there."""
+        if t not in self.seen:
+            problem, solution = self.family.at(t)
+            cut = self.judge.best_cut(solution.scores)
+            self.seen[t] = None
+            if cut is not None:
+                point = self.family.describe(t)
+                self.seen[t] = _Candidate(*cut, self.family.name, point, solution, problem)
+        return self.seen[t]
+
+    def search(self, grid: Array) -> list[_Candidate]:
+        """Look at a grid, then closer and closer around the best point; return what keeps the rule."""
+        step = float(np.abs(grid[1] - grid[0]))
+        for t in grid:
+            self.look(float(t))
+        for _ in range(_REFINEMENTS):
+            best = self.best()
+            if best is None:
+                break
+            step /= 3.0
+            for offset in (-1, 1, -2, 2):
+                self.look(best + offset * step)
+        return [c for c in self.seen.values() if c is not None]
+
+    def best(self) -> float | None:
+        """Return where the most accurate candidate is."""
+        kept = {t: c.accuracy for t, c in self.seen.items() if c is not None}
+        return max(kept, key=lambda t: kept[t]) if kept else None
+
+
+def _search_covariance(task: Task, judge: _Judge, free: Solution) -> list[_Candidate]:
+    return _Walk(judge, _CovarianceFamily(task, free)).search(np.arange(0.8, _FARTHEST - 1e-9, -_COARSE))
+
+
+def _search_decisions(task: Task, judge: _Judge, free: Solution) -> list[_Candidate]:
+    family = _DecisionFamily(task, judge, free)
+    found: list[_Candidate] = []
+    several = len(family.share) > 1
+    for sticky in (False, True) if several else (False,):
+        family.direction = family.find_direction(sticky)
+        found += _Walk(judge, family).search(np.linspace(1.2, 0.3, 7))
+    return found + _polish(family, judge, found) if several else found
+
+
+def _polish(family: _DecisionFamily, judge: _Judge, found: list[_Candidate]) -> list[_Candidate]:
+    """Try other prices for one column at a time around the best candidate."""
+    if not found:
+        return []
+    best = max(found, key=lambda c: c.accuracy)
+    for factor in (0.7, 1.3, 0.9, 1.1):
+        for k in range(len(family.share)):
+            family.direction = best.point.to_numpy().copy()
+            family.direction[k] *= factor
+            candidate = _Walk(judge, family).look(1.0)
+            if candidate is not None and candidate.accuracy > best.accuracy:
+                best = candidate
+    return [best]
+
+
+class _CovarianceFamily:
+    """The covariance path, by its factor ``t``."""
+
+    name = "covariance"
+
+    def __init__(self, task: Task, free: Solution) -> None:
+        self.path = Path(task, free, task.problem.rows @ free.theta, signed=True)
+
+    def at(self, t: float) -> tuple[Problem, Solution]:
+        """Return the problem and its solution at ``t``."""
+        return self.path.problem(t), self.path.at(t)
+
+    def describe(self, t: float) -> float:
+        """Return the factor."""
+        return t
+
+
+class _DecisionFamily:
+    """The cost-sensitive problems of the decision path, for a vector ``u`` of prices, one a column.
+
+    ``a_ik = (z_ik - p_k) / (p_k (1 - p_k))``; in terms of ``u_k = lambda_k / (p_k (1 - p_k))`` the costs are
+    ``c_i = y_i - 2 sum_k u_k (z_ik - p_k)``, of one scale for large and small groups. The family's parameter is the
+    length of ``u`` along a ``direction``.
+    """
+
+    name = "decisions"
+
+    def __init__(self, task: Task, judge: _Judge, free: Solution) -> None:
+        self.task, self.judge = task, judge
+        self.base = task.problem.unconstrained()
+        self.Z = task.sensitive.columns()
+        self.share = judge.weight @ self.Z
+        self.free = free
+        self.direction = np.ones(len(self.share))
+        self._last = Start(free.theta, hessian=free.hessian)
+
+    def at(self, t: float) -> tuple[Problem, Solution]:
+        """Return the problem and its solution for the prices ``t direction``, started from the last one."""
+        return self.priced(t * self.direction)
+
+    def priced(self, prices: Array) -> tuple[Problem, Solution]:
+        """Return the problem and its solution for these prices."""
+        cost = self.base.y - 2.0 * (self.Z @ prices - self.share @ prices)
+        size = np.maximum(np.abs(cost), 1e-12)
+        problem = replace(self.base, y=np.where(cost >= 0, 1.0, -1.0), weight=self.base.weight * size)
+        solution = self.task.solve(problem, self._last)
+        self._last = Start(solution.theta, hessian=solution.hessian)
+        return problem, replace(solution, multipliers=np.zeros(self.task.problem.n_rows))
+
+    def describe(self, t: float) -> Any:
+        """Return the prices ``t direction`` by attribute and category."""
+        return self.task.sensitive.series(t * self.direction, "price")
+
+    def find_direction(self, sticky: bool) -> Array:
+        """Return prices at which the rule is (about) reached at the solution's own intercept.
+
+        The gap between a group and the rest falls in the group's price. As in a dual ascent, a price grows while
+        its gap exceeds the rule's room and falls back to zero while it does not, by damped secant steps. A ``sticky``
+        price does not fall back: less principled, and at times better where the gaps of rare groups jump.
+        """
+        prices = np.zeros(len(self.share))
+        slope = np.full(len(prices), 0.4)
+        gap, room = self._gaps(self.free.scores)
+        best, least = prices, np.inf
+        for _ in range(_VECTOR_STEPS):
+            wanted = np.clip(gap, -room, room)
+            if not sticky:
+                wanted = np.where(prices > 0, room, np.where(prices < 0, -room, wanted))
+            moved = prices + np.clip((gap - wanted) / slope, -0.2, 0.2)
+            moved = np.where(prices * moved < 0, 0.0, moved)  # a price stops at zero before it changes sides
+            change = moved - prices
+            prices = moved
+            before, (gap, room) = gap, self._gaps(self.priced(prices)[1].scores)
+            seen = np.divide(before - gap, change, out=slope.copy(), where=np.abs(change) > 1e-6)
+            slope = np.clip(0.6 * slope + 0.4 * seen, 0.05, 5.0)
+            excess = float(np.max(np.abs(gap) - room))
+            if excess < least:
+                best, least = prices, excess
+            if excess <= 0 and np.all(np.abs(change) <= 0.01):
+                break
+        return best
+
+    def _gaps(self, scores: Array) -> tuple[Array, Array]:
+        """Return the gap in rates of each column's group to the rest, and how much of it the rule allows."""
+        accepted = self.judge.weight * (scores >= 0)
+        inside = accepted @ self.Z
+        rate, rest = inside / self.share, (accepted.sum() - inside) / (1.0 - self.share)
+        # Twice as strict where groups are compared with each other: each may be off to one side.
+        p = np.sqrt(self.judge.p) if self.judge.method == "between_groups" else self.judge.p
+        return rate - rest, (1.0 - min(p + 0.002, 1.0)) * np.maximum(rate, rest)
