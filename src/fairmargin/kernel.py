@@ -27,7 +27,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpstrf
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -50,8 +53,9 @@ Index = NDArray[np.intp]
 
 _REFINED = 5000  # people up to whom a fit is refined unless told otherwise
 _REFINED_RANK = 256  # landmarks to begin with where refinement does the rest
-_RANK = 512  # and where it does not
+_RANK = 400  # and where it does not
 _ROUNDS = 100  # of refinement, at most
+_SINGLES = 16  # people who get a function of their own in a round
 
 
 class ApproximationWarning(UserWarning):
@@ -252,20 +256,60 @@ def _tag_inputs(tags: Any, kernel: Any) -> None:
     tags.input_tags.sparse = not precomputed
 
 
-class _Function:
-    """A function ``sum_i beta_i phi(x_i)``, with its values at the people kept up to date as ``beta`` changes."""
+class _Covariances:
+    """The functions ``u_k = sum_i s_i (z_ik - zbar_k) / S phi(x_i)``, for which ``cov_k = <u_k, f>``."""
 
     def __init__(self, gram: Gram | PrecomputedGram) -> None:
         self._gram = gram
-        self.beta = np.zeros(len(gram))
-        self.values = np.zeros(len(gram))
+        self._values: Array | None = None
 
-    def move(self, beta: Array) -> None:
-        """Change the coefficients; only the people whose ones change cost kernel evaluations."""
-        change = beta - self.beta
-        moved = np.flatnonzero(np.abs(change) > 1e-12 * np.max(np.abs(beta), initial=0.0))
-        self.values = self.values + self._gram.apply(moved, change[moved])
-        self.beta = np.where(change == 0, self.beta, beta)
+    def beta(self, task: Task) -> Array:
+        """Return the coefficients, shape (N, K)."""
+        weight = task.data.people_weight / task.data.people_weight.sum()
+        return weight[:, None] * task.centred
+
+    def values(self, task: Task) -> Array:
+        """Return the values at the people, shape (N, K)."""
+        if self._values is None:
+            self._values = self._gram.apply(np.arange(len(self._gram)), self.beta(task))
+        return self._values
+
+
+class _Function:
+    """What the multipliers say ``f`` should be, ``sum_i beta_i phi(x_i)``, and its values at the people.
+
+    They are kept up to date as the multipliers change; only people whose own ones do cost kernel evaluations.
+    """
+
+    def __init__(self, gram: Gram | PrecomputedGram, covariances: _Covariances) -> None:
+        self._gram, self._covariances = gram, covariances
+        self._own, self._own_values = np.zeros(len(gram)), np.zeros(len(gram))
+        self.beta, self.values, self.change = self._own, self._own_values, self._own
+
+    def move(self, task: Task, solution: Solution) -> None:
+        """Take over the multipliers of a solution."""
+        own = solution.alpha * task.problem.y
+        change = own - self._own
+        moved = np.flatnonzero(np.abs(change) > 1e-10 * np.max(np.abs(own), initial=0.0))
+        self._own_values = self._own_values + self._gram.apply(moved, change[moved])
+        self._own = self._own.copy()
+        self._own[moved] = own[moved]
+        self.beta, self.values, self.change = self._own, self._own_values, np.abs(change)
+        if np.any(solution.multipliers):
+            self.beta = self.beta - self._covariances.beta(task) @ solution.multipliers
+            self.values = self.values - self._covariances.values(task) @ solution.multipliers
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Functions ``beta`` (N, m) added to a span.
+
+    ``inside`` (r, m) is what was in the span before; ``corner`` (m, m), lower triangular, orthonormalises the rest.
+    """
+
+    beta: Any
+    inside: Array
+    corner: Array
 
 
 class _Span:
@@ -274,45 +318,46 @@ class _Span:
     def __init__(self, gram: Gram | PrecomputedGram, found: PartialCholesky) -> None:
         self.gram, self.found = gram, found
         self.features = found.features
-        self._directions: list[tuple[Array, Array, float]] = []
+        self._added: list[_Block] = []
 
     def missing(self, function: _Function) -> float:
         """Return ``|(I - P) f|^2``: how much of a function is outside of the span."""
         inside = self.features.T @ function.beta
         return max(0.0, float(function.beta @ function.values - inside @ inside))
 
-    def add(self, function: _Function) -> bool:
-        """Add a function, unless all that is new in it is rounding."""
-        inside = self.features.T @ function.beta
-        size = float(function.beta @ function.values)
-        outside = size - float(inside @ inside)
-        if outside <= 1e-13 * size or self.features.shape[1] >= len(self.gram):
+    def add(self, functions: list[_Function], people: Index) -> bool:
+        """Add functions, and ``k(x_i, .)`` of people; return whether there was more new in them than rounding."""
+        singles = sp.csr_array(
+            (np.ones(len(people)), (people, np.arange(len(people)))), shape=(len(self.gram), len(people))
+        )
+        beta = sp.hstack([*(sp.csr_array(f.beta[:, None]) for f in functions), singles], format="csr")
+        values = np.column_stack([*(f.values for f in functions), self.gram.block(None, people)])
+        inside = (beta.T @ self.features).T
+        size = np.sqrt(np.maximum((beta.T @ values).diagonal(), np.finfo(float).tiny))
+        left = (beta.T @ values - inside.T @ inside) / size / size[:, None]
+        factor, order, rank, _ = dpstrf(0.5 * (left + left.T), tol=1e-12, lower=1)
+        rank = min(rank, len(self.gram) - self.features.shape[1])
+        if rank == 0 or left.diagonal().max() <= 1e-12:
             return False
-        length = np.sqrt(outside)
-        column = (function.values - self.features @ inside) / length
-        self.features = np.column_stack([self.features, column])
-        self._directions.append((function.beta.copy(), inside, float(length)))
+        chosen = order[:rank] - 1
+        corner = np.tril(factor[:rank, :rank]) * size[chosen, None]
+        inside = inside[:, chosen]
+        new = values[:, chosen] - self.features @ inside
+        new = scipy.linalg.solve_triangular(corner, new.T, lower=True, check_finite=False).T
+        self.features = np.hstack([self.features, new])
+        self._added.append(_Block(beta[:, chosen], inside, corner))
         return True
 
     def expand(self, w: Array) -> Array:
         """Return ``beta`` (N,) of the function with coefficients ``w`` in the basis."""
         beta, w = np.zeros(len(self.gram)), w.copy()
-        for direction, inside, length in reversed(self._directions):
-            last, w = w[-1] / length, w[:-1]
-            beta += last * direction
-            w -= last * inside
+        for block in reversed(self._added):
+            size = len(block.corner)
+            last = scipy.linalg.solve_triangular(block.corner, w[-size:], lower=True, trans="T", check_finite=False)
+            w = w[:-size] - block.inside @ last
+            beta += block.beta @ last
         beta[self.found.landmarks] += self.found.basis @ w
         return beta
-
-
-def _dual_function(task: Task, solution: Solution) -> Array:
-    """Return ``beta`` of the module's docstring: what the multipliers say ``f`` should be."""
-    problem = task.problem
-    beta = problem._balance(solution.alpha) * solution.alpha * problem.y
-    if len(solution.multipliers):
-        weight = task.data.people_weight / task.data.people_weight.sum()
-        beta = beta - weight * (task.centred @ solution.multipliers)
-    return beta
 
 
 class _Refinement:
@@ -320,7 +365,11 @@ class _Refinement:
 
     def __init__(self, span: _Span, make: Callable[[Array], Task], tol: float) -> None:
         self.span, self.make, self.tol = span, make, tol
-        self.free, self.bound = _Function(span.gram), _Function(span.gram)
+        covariances = _Covariances(span.gram)
+        self.free, self.bound = _Function(span.gram, covariances), _Function(span.gram, covariances)
+        self._own = np.zeros(len(span.gram), dtype=bool)
+        self._own[span.found.landmarks] = True
+        self._begun = False
 
     def run(self, constraint: Constraint | None) -> Task:
         """Return the task on the refined span, with its solution to start from."""
@@ -341,16 +390,21 @@ class _Refinement:
         pairs = [(self.bound, outcome.solution)]
         if outcome.unconstrained is not None and outcome.unconstrained is not outcome.solution:
             pairs.append((self.free, outcome.unconstrained))
-        gaps, grown = [], False
-        for function, solution in pairs:
-            gaps.append(self.gap(task, solution, function))
-            if gaps[-1] > self.tol:
-                grown = self.span.add(function) or grown
-        return max(gaps), grown
+        gaps = [self.gap(task, solution, function) for function, solution in pairs]
+        short = [function for (function, _), gap in zip(pairs, gaps, strict=True) if gap > self.tol]
+        if not short:
+            return max(gaps), False
+        # Coefficients that keep changing are those between their bounds: such people get functions of their own.
+        change = np.sum([function.change for function in short], axis=0)
+        change[self._own] = 0.0
+        restless = np.argsort(-change, kind="stable")[: _SINGLES * int(self._begun)]
+        restless = restless[change[restless] > 0]
+        self._own[restless], self._begun = True, True
+        return max(gaps), self.span.add(short, restless)
 
     def gap(self, task: Task, solution: Solution, function: _Function) -> float:
         """Return by how much the bound over the span exceeds the one over the whole space, relatively."""
-        function.move(_dual_function(task, solution))
+        function.move(task, solution)
         return 0.5 * self.span.missing(function) / solution.objective
 
     def certify(self, task: Task, solution: Solution) -> Certificate:
@@ -410,7 +464,7 @@ class FairSVC(FairClassifier):
         How much may be lost by approximating the kernel: relative error of the trace at which to stop taking
         landmarks, and relative duality gap to the optimum with the full kernel at which to stop refining.
     max_rank : int or None, default=None
-        Largest number of landmarks. None takes up to 256 where the fit is refined, and up to 512 otherwise.
+        Largest number of landmarks. None takes up to 256 where the fit is refined, and up to 400 otherwise.
     refine : bool or "auto", default="auto"
         Whether to go on from the landmarks to the optimum with the full kernel. Costs some N^2 kernel evaluations
         in time, not in memory. "auto" does where ``max_rank`` is None and there are at most 5,000 people.

@@ -44,6 +44,8 @@ class Kernel:
         if callable(self.function):
             return self._call(X, Y)
         out = np.empty((X.shape[0], Y.shape[0]))
+        if out.size == 0:
+            return out
         for block, part in self._blocks(X, Y):
             out[block] = part
         return out
@@ -68,7 +70,7 @@ class Kernel:
 
     def _blocks(self, X: Any, Y: Any) -> Iterator[tuple[slice, Array]]:
         """Yield the kernel matrix in blocks of rows that fit the cache."""
-        size = max(16, _BLOCK_ENTRIES // Y.shape[0])
+        size = max(16, _BLOCK_ENTRIES // max(1, Y.shape[0]))
         squared = self.function == "rbf"
         shift = _centre(Y) if squared else None
         Y = _as_double(Y, shift)
