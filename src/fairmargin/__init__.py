@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairmargin.constraints import CovarianceBound, IndividualLossBound, LossBound, PRuleBound
     from fairmargin.diagnostics import CovarianceWarning
+    from fairmargin.formulations.prule import InfeasibleError, SmallGroupWarning
+    from fairmargin.frontier import FairnessFrontier, FrontierDisplay
     from fairmargin.kernel import FairSVC, KernelFeatures
     from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
     from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
@@ -23,10 +25,14 @@ _HOME = {
     "FairLogisticRegression": "linear",
     "FairMarginClassifier": "linear",
     "FairSVC": "kernel",
+    "FairnessFrontier": "frontier",
+    "FrontierDisplay": "frontier",
     "IndividualLossBound": "constraints",
+    "InfeasibleError": "formulations.prule",
     "KernelFeatures": "kernel",
     "LossBound": "constraints",
     "PRuleBound": "constraints",
+    "SmallGroupWarning": "formulations.prule",
     "cv_score": "metrics",
     "decision_boundary_covariance": "metrics",
     "p_rule": "metrics",
@@ -40,10 +46,14 @@ __all__ = [
     "FairLogisticRegression",
     "FairMarginClassifier",
     "FairSVC",
+    "FairnessFrontier",
+    "FrontierDisplay",
     "IndividualLossBound",
+    "InfeasibleError",
     "KernelFeatures",
     "LossBound",
     "PRuleBound",
+    "SmallGroupWarning",
     "__version__",
     "cv_score",
     "decision_boundary_covariance",

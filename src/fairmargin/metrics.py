@@ -12,6 +12,7 @@ alike) with an ``UndefinedMetricWarning``. If one group has no positives and ano
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -63,9 +64,9 @@ def p_rule(
     >>> p_rule(None, [1, 0, 1, 1, 1, 1], sensitive_features=list("aabbbb"))
     50.0
     """
-    table = _rates(y_true, y_pred, sensitive_features, sample_weight, pos_label)
-    ratios = [_attribute_ratio(rows, name, method, zero_division) for name, rows in _by_attribute(table)]
-    return 100.0 * min(ratios)
+    rates = _rates(y_true, y_pred, sensitive_features, sample_weight, pos_label)
+    shares = [(r.name, r.p(method)) for r in rates]
+    return 100.0 * min(_nobody(name, zero_division) if p is None else p for name, p in shares)
 
 
 def cv_score(
@@ -87,16 +88,8 @@ def cv_score(
     >>> cv_score(None, [1, 0, 1, 1], sensitive_features=list("aabb"))
     0.5
     """
-    table = _rates(y_true, y_pred, sensitive_features, sample_weight, pos_label)
-    _check_method(method)
-    differences = []
-    for name, rows in _by_attribute(table):
-        rows = _with_people(rows, name)
-        if method == "between_groups":
-            differences.append(rows["rate"].max() - rows["rate"].min())
-        else:
-            differences.append((rows["rate"] - rows["rate_of_rest"]).abs().max())
-    return float(max(differences))
+    rates = _rates(y_true, y_pred, sensitive_features, sample_weight, pos_label)
+    return max(r.difference(method) for r in rates)
 
 
 def positive_rates(
@@ -113,7 +106,8 @@ def positive_rates(
     ``rate``, ``rate_of_rest`` (of everybody else) and ``ratio`` (rate over rate of rest, in percent; nan where
     that is 0/0). Parameters as in :func:`p_rule`.
     """
-    return _rates(y_true, y_pred, sensitive_features, sample_weight, pos_label)
+    rates = _rates(y_true, y_pred, sensitive_features, sample_weight, pos_label)
+    return pd.concat([_rates_table(r) for r in rates])
 
 
 def decision_boundary_covariance(
@@ -133,7 +127,7 @@ def decision_boundary_covariance(
     return sensitive.series(sensitive.centred(weight).T @ (share * scores), "covariance")
 
 
-def _rates(y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any, pos_label: Any) -> pd.DataFrame:
+def _rates(y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any, pos_label: Any) -> list[GroupRates]:
     decisions = column_or_1d(y_pred)
     if len(decisions) == 0:
         raise ValueError("y_pred is empty: there are no decisions to compare.")
@@ -142,8 +136,7 @@ def _rates(y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any
     positive = (decisions == _positive_label(y_true, decisions, pos_label)).astype(float)
     sensitive = encode_sensitive(sensitive_features, len(positive), groups=False)
     weight = _weights(sample_weight, positive)
-    parts = [_attribute_rates(a, positive, weight) for a in sensitive.attributes]
-    return pd.concat(parts)
+    return [group_rates(a, positive, weight) for a in sensitive.attributes]
 
 
 def _weights(sample_weight: Any, like: Array) -> Array:
@@ -166,7 +159,49 @@ def _positive_label(y_true: Any, decisions: NDArray[Any], pos_label: Any) -> Any
     raise ValueError(f"Cannot tell which of the labels {sorted(map(str, labels))} is positive; give pos_label.")
 
 
-def _attribute_rates(attribute: Attribute, positive: Array, weight: Array) -> pd.DataFrame:
+@dataclass(frozen=True)
+class GroupRates:
+    """Positive rates of one attribute's groups, arrays of shape (groups,)."""
+
+    name: str
+    categories: tuple[Any, ...]
+    people: NDArray[np.intp]
+    weight: Array
+    positives: Array
+    rate: Array
+    rate_of_rest: Array
+
+    def p(self, method: str = "one_vs_rest") -> float | None:
+        """Return the p of the p%-rule as a share; None where nobody gets the positive decision."""
+        _check_method(method)
+        present = self._present()
+        rate, rest = self.rate[present], self.rate_of_rest[present]
+        if not rate.max() > 0:
+            return None
+        if method == "between_groups":
+            return float(rate.min() / rate.max())
+        return float(np.min(np.minimum(rate, rest) / np.maximum(rate, rest)))
+
+    def difference(self, method: str = "one_vs_rest") -> float:
+        """Return the largest absolute difference of rates."""
+        _check_method(method)
+        present = self._present()
+        rate, rest = self.rate[present], self.rate_of_rest[present]
+        if method == "between_groups":
+            return float(rate.max() - rate.min())
+        return float(np.max(np.abs(rate - rest)))
+
+    def _present(self) -> NDArray[np.bool_]:
+        present = self.weight > 0
+        if present.sum() < 2:
+            raise ValueError(
+                f"The sensitive attribute {self.name!r} has fewer than two groups with people to compare."
+            )
+        return present
+
+
+def group_rates(attribute: Attribute, positive: Array, weight: Array) -> GroupRates:
+    """Return the rates of an attribute's groups; ``positive`` (N,) is 1 for a positive decision, else 0."""
     if attribute.codes is None:
         raise ValueError(
             f"The sensitive attribute {attribute.name!r} is numeric and has no groups; bin it (e.g. with "
@@ -179,18 +214,20 @@ def _attribute_rates(attribute: Attribute, positive: Array, weight: Array) -> pd
     # Sums over the others directly: a difference of totals would leave rounding where the answer is 0.
     others = 1.0 - np.eye(size)
     rate, rest = _divide(positives, total), _divide(others @ positives, others @ total)
-    index = pd.MultiIndex.from_product([[attribute.name], attribute.categories], names=["attribute", "category"])
-    return pd.DataFrame(
-        {
-            "people": people,
-            "weight": total,
-            "positives": positives,
-            "rate": rate,
-            "rate_of_rest": rest,
-            "ratio": 100.0 * _divide(rate, rest),
-        },
-        index=index,
-    )
+    return GroupRates(attribute.name, attribute.categories, people, total, positives, rate, rest)
+
+
+def _rates_table(rates: GroupRates) -> pd.DataFrame:
+    index = pd.MultiIndex.from_product([[rates.name], rates.categories], names=["attribute", "category"])
+    columns = {
+        "people": rates.people,
+        "weight": rates.weight,
+        "positives": rates.positives,
+        "rate": rates.rate,
+        "rate_of_rest": rates.rate_of_rest,
+        "ratio": 100.0 * _divide(rates.rate, rates.rate_of_rest),
+    }
+    return pd.DataFrame(columns, index=index)
 
 
 def _divide(a: Array, b: Array) -> Array:
@@ -199,31 +236,9 @@ def _divide(a: Array, b: Array) -> Array:
         return a / b
 
 
-def _by_attribute(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    return [(str(name), rows) for name, rows in table.groupby(level="attribute", sort=False)]
-
-
-def _with_people(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    rows = rows[rows["weight"] > 0]
-    if len(rows) < 2:
-        raise ValueError(f"The sensitive attribute {name!r} has fewer than two groups with people to compare.")
-    return rows
-
-
 def _check_method(method: str) -> None:
     if method not in ("one_vs_rest", "between_groups"):
         raise ValueError(f"method must be 'one_vs_rest' or 'between_groups', got {method!r}.")
-
-
-def _attribute_ratio(rows: pd.DataFrame, name: str, method: str, zero_division: float | Literal["warn"]) -> float:
-    _check_method(method)
-    rows = _with_people(rows, name)
-    rate, rest = rows["rate"].to_numpy(), rows["rate_of_rest"].to_numpy()
-    if not rate.max() > 0:
-        return _nobody(name, zero_division)
-    if method == "between_groups":
-        return float(rate.min() / rate.max())
-    return float(np.min(np.minimum(rate, rest) / np.maximum(rate, rest)))
 
 
 def _nobody(name: str, zero_division: float | Literal["warn"]) -> float:

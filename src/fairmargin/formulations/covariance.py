@@ -51,8 +51,7 @@ class Path:
 
     def __init__(self, task: Task, free: Solution, reach: Array, signed: bool = False) -> None:
         self.task, self.free, self.reach, self.signed = task, free, np.asarray(reach, float), signed
-        empty = replace(free, multipliers=np.zeros(task.problem.n_rows))
-        self._solved: dict[float, Solution] = {1.0: empty}
+        self._solved: dict[float, Solution] = {1.0: replace(free, multipliers=np.zeros(task.problem.n_rows))}
 
     def problem(self, t: float) -> Problem:
         """Return the problem at ``t``."""
@@ -67,15 +66,23 @@ class Path:
         if t not in self._solved:
             problem = self.problem(t)
             if not self.signed and problem.violation(self.free.theta) == 0.0:
-                self._solved[t] = self._solved[1.0]
+                self._solved[t] = replace(self.free, multipliers=np.zeros(self.task.problem.n_rows))
             else:
                 self._solved[t] = self.task.solve(problem, self._start(t))
         return self._solved[t]
 
     def trace(self, factors: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        """Yield the solutions at ``factors``, in the order given (neighbours first is fastest)."""
+        """Yield the solutions at ``factors`` in the order given, neighbours first; only the last two are kept."""
         for t in factors:
             yield t, self.at(t)
+            for old in list(self._solved)[:-2]:
+                del self._solved[old]
+
+    def bracket(self, budget: float) -> tuple[float | None, float | None]:
+        """Return the nearest factors solved on either side of an objective: above it, and within it."""
+        above = [t for t, s in self._solved.items() if s.objective > budget]
+        within = [t for t, s in self._solved.items() if s.objective <= budget]
+        return max(above, default=None), min(within, default=None)
 
     def _start(self, t: float) -> Start:
         """Continue the line through the two nearest solutions; their Hessian is nearly the one at ``t``."""

@@ -14,7 +14,7 @@ from fairmargin.formulations.task import Outcome, Task, solve_task
 from fairmargin.problem import Solution
 from fairmargin.solvers import Start
 
-__all__: list[str] = []
+__all__ = ["least_factor"]
 
 Array = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ def _(constraint: LossBound, task: Task) -> Outcome:
         solution = _least_sum(task, free, unit, budget)
         return _outcome(solution, free, None)
     # |cov_k| <= t |cov*_k| / weight_k for all k: one number t, from where nothing binds down to zero.
-    factor, solution = _least_factor(Path(task, free, unit), budget, float(np.max(weights[counted])))
+    factor, solution = least_factor(Path(task, free, unit), budget, float(np.max(weights[counted])))
     return _outcome(solution, free, factor)
 
 
@@ -46,7 +46,7 @@ def _outcome(solution: Solution, free: Solution, factor: float | None) -> Outcom
     return Outcome(solution, free, facts)
 
 
-def _least_factor(path: Path, budget: float, loosest: float) -> tuple[float, Solution]:
+def least_factor(path: Path, budget: float, loosest: float) -> tuple[float, Solution]:
     """Return the least ``t`` whose ``V(t) = min L`` stays within the budget, and its solution.
 
     ``V`` is convex and falls to ``L*``, and its derivative comes with every solution: it is minus what the
@@ -56,12 +56,13 @@ def _least_factor(path: Path, budget: float, loosest: float) -> tuple[float, Sol
     solution = path.at(0.0)
     if solution.objective <= budget:
         return 0.0, solution
-    # All bounds are slack at ``loosest``, where V = L*; the factor can start there.
-    low, at_low = 0.0, solution
-    high, at_high = loosest, path.free
+    # All bounds are slack at ``loosest``, where V = L*; points solved before may be nearer.
+    above, within = path.bracket(budget)
+    low, high = above or 0.0, loosest if within is None else within
+    at_low, at_high = path.at(low), path.free if high >= loosest else path.at(high)
     close = _CLOSE * path.free.objective
     for _ in range(_MOST_STEPS):
-        if budget - at_high.objective <= close and high < loosest:
+        if budget - at_high.objective <= close and (high < loosest or high == low):
             break
         t = low + (at_low.objective - budget) / _price(path, at_low)
         if not low < t < high:

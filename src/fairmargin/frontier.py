@@ -1,0 +1,344 @@
+"""The whole trade-off between accuracy and fairness, every point of it a fitted classifier.
+
+The frontier is the path of ``min L s.t. |cov_k| <= a |cov*_k|`` from the unconstrained classifier (``a = 1``) to zero
+covariance (``a = 0``). Neighbouring points are so alike that a line through the last two, corrected by the Newton
+step that the new bounds ask for, is nearly the next: a frontier costs little more than a few fits.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from fairmargin.constraints import CovarianceBound
+from fairmargin.diagnostics import CovarianceWarning
+from fairmargin.formulations import Outcome, Task
+from fairmargin.formulations.covariance import Path
+from fairmargin.formulations.loss import least_factor
+from fairmargin.metrics import group_rates
+from fairmargin.problem import Solution
+from fairmargin.sensitive import Sensitive, encode_sensitive
+from fairmargin.solvers import few_threads
+
+__all__ = ["FairnessFrontier", "FrontierDisplay"]
+
+Array = NDArray[np.float64]
+
+
+class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
+    """The exact accuracy/fairness frontier of an estimator of this package.
+
+    Parameters
+    ----------
+    estimator : estimator of this package
+        Its ``constraint`` is not looked at: the frontier has all of them.
+    n_points : int, default=21
+        Number of points, the unconstrained classifier first and zero covariance last.
+    which : {"covariance", "loss"}, default="covariance"
+        Whether points are evenly spaced in the covariance factor ``a`` or in the loss.
+    progress : bool or callable, default=False
+        True shows a progress bar (needs rich); a callable is called with (points done, points in all).
+
+    Attributes
+    ----------
+    estimators_ : list of fitted estimators, one a point
+    table_ : pandas.DataFrame, one row a point
+        ``factor`` (the paper's *a*), ``objective``, ``loss_increase`` (over the unconstrained objective),
+        ``relative_loss`` (0 for the unconstrained classifier and 1 for zero covariance, as in the paper),
+        ``covariance[attribute=category]``, ``multiplier[...]`` (shadow price: what one unit less of covariance would
+        add to the objective) and, for the training data and each set given to ``fit``, ``train_accuracy``,
+        ``train_p_rule``, ``train_cv_score``, ``train_rate[attribute=category]``.
+
+    Examples
+    --------
+    >>> from fairmargin import FairLogisticRegression, FairnessFrontier
+    >>> from fairmargin.datasets import make_linear_synthetic
+    >>> X, y, z = make_linear_synthetic(random_state=0)
+    >>> frontier = FairnessFrontier(FairLogisticRegression(), n_points=5).fit(X, y, sensitive_features=z)
+    >>> frontier.table_["factor"].tolist()
+    [1.0, 0.75, 0.5, 0.25, 0.0]
+    """
+
+    __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        n_points: int = 21,
+        which: str = "covariance",
+        progress: bool | Callable[[int, int], Any] = False,
+    ) -> None:
+        self.estimator = estimator
+        self.n_points = n_points
+        self.which = which
+        self.progress = progress
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        sensitive_features: Any = None,
+        eval_set: Any = None,
+    ) -> FairnessFrontier:
+        """Trace the frontier.
+
+        Parameters
+        ----------
+        X, y, sample_weight, sensitive_features
+            As in the estimator's ``fit``.
+        eval_set : tuple (X, y, sensitive_features) or mapping from name to such tuples, optional
+            Further data to measure every point on; a tuple alone is called "test".
+        """
+        if isinstance(self.n_points, bool) or not isinstance(self.n_points, int | np.integer) or self.n_points < 2:
+            raise ValueError(f"n_points must be a whole number of at least 2, got {self.n_points!r}.")
+        if self.which not in ("covariance", "loss"):
+            raise ValueError(f"which must be 'covariance' or 'loss', got {self.which!r}.")
+        sets = _read_sets(eval_set)
+        prototype = clone(self.estimator).set_params(constraint=CovarianceBound())
+        task = prototype._prepare(X, y, sample_weight, sensitive_features)
+        self.estimators_: list[Any] = []
+        rows = []
+        with few_threads(task.problem):
+            free = task.solve(task.problem.unconstrained())
+            for factor, solution in self._report(self._points(task, free)):
+                self.estimators_.append(_fitted(prototype, task, free, factor, solution))
+                rows.append(_training_row(task, factor, solution))
+        self.classes_ = task.data.classes
+        table = _with_losses(pd.DataFrame(rows), free)
+        parts = [table, *(self.evaluate(*data, name=name) for name, data in sets.items())]
+        self.table_ = pd.concat(parts, axis=1)
+        return self
+
+    def _points(self, task: Task, free: Solution) -> Iterable[tuple[float, Solution]]:
+        path = Path(task, free, task.problem.rows @ free.theta)
+        steps = np.linspace(1.0, 0.0, self.n_points)
+        if self.which == "covariance":
+            yield from path.trace(steps.tolist())
+            return
+        most = path.at(0.0).objective
+        for step in steps:
+            budget = free.objective + (1.0 - float(step)) * (most - free.objective)
+            yield (0.0, path.at(0.0)) if step == 0.0 else least_factor(path, budget, 1.0)
+
+    def _report(self, points: Iterable[tuple[float, Solution]]) -> Iterable[tuple[float, Solution]]:
+        """Pass the points on and show how far we are."""
+        if self.progress is True:
+            try:
+                from rich.progress import track
+            except ImportError:
+                raise ImportError('progress=True needs rich: pip install "fairmargin[cli]".') from None
+            yield from track(points, total=self.n_points, description="frontier", transient=True)
+            return
+        for done, point in enumerate(points, start=1):
+            yield point
+            if callable(self.progress):
+                self.progress(done, self.n_points)
+
+    def evaluate(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None, name: str = "test"
+    ) -> pd.DataFrame:
+        """Return accuracy, p%-rule, CV score and positive rates of every point on any data."""
+        y = np.asarray(y)
+        sensitive = encode_sensitive(sensitive_features, len(y), groups=False)
+        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        positive = y == self.classes_[1]
+        rows = [
+            _measures(estimator.decision_function(X) >= 0, positive, sensitive, weight, name)
+            for estimator in self.estimators_
+        ]
+        return pd.DataFrame(rows)
+
+    def select_index(
+        self,
+        *,
+        p_rule: float | None = None,
+        max_loss_increase: float | None = None,
+        covariance: float | None = None,
+        on: str = "train",
+    ) -> int:
+        """Return the index of the point that :meth:`select` returns."""
+        check_is_fitted(self)
+        asked = {"p_rule": p_rule, "max_loss_increase": max_loss_increase, "covariance": covariance}
+        if sum(v is not None for v in asked.values()) != 1:
+            raise ValueError("Give exactly one of p_rule, max_loss_increase and covariance.")
+        if p_rule is not None:
+            if 0 < p_rule <= 1:
+                raise ValueError(f"p_rule is in percent; did you mean {100 * p_rule:g}?")
+            column = self._column(f"{on}_p_rule")
+            return self._first(column >= p_rule, f"reaches a {p_rule:g}%-rule; the highest is {column.max():.1f}%")
+        if max_loss_increase is not None:
+            if not max_loss_increase >= 0:
+                raise ValueError(f"max_loss_increase must be zero or positive, got {max_loss_increase!r}.")
+            within = self.table_["loss_increase"].to_numpy() <= max_loss_increase + 1e-12
+            return int(np.flatnonzero(within)[-1])
+        size = self.table_.filter(like="covariance[").abs().max(axis=1).to_numpy()
+        return self._first(size <= covariance + 1e-12, f"has all covariances within {covariance!r}")
+
+    def select(
+        self,
+        *,
+        p_rule: float | None = None,
+        max_loss_increase: float | None = None,
+        covariance: float | None = None,
+        on: str = "train",
+    ) -> Any:
+        """Return the fitted classifier that answers one question.
+
+        ``p_rule=80``: the point of least loss that reaches an 80%-rule, on the data called ``on``.
+        ``max_loss_increase=0.02``: the fairest point within 2% of the best objective.
+        ``covariance=0.01``: the point of least loss with all covariances within 0.01.
+        """
+        index = self.select_index(p_rule=p_rule, max_loss_increase=max_loss_increase, covariance=covariance, on=on)
+        return self.estimators_[index]
+
+    def _column(self, name: str) -> Array:
+        if name not in self.table_:
+            known = sorted(c[: -len("_p_rule")] for c in map(str, self.table_) if c.endswith("_p_rule"))
+            raise ValueError(f"The frontier has no {name!r}; it was measured on: {', '.join(known) or 'nothing'}.")
+        return self.table_[name].to_numpy()
+
+    def _first(self, meets: NDArray[np.bool_], what: str) -> int:
+        found = np.flatnonzero(meets)
+        if len(found) == 0:
+            raise ValueError(f"No point of the frontier {what}; PRuleBound and LossBound search further.")
+        return int(found[0])
+
+    def plot(
+        self, *, x: str = "p_rule", y: str = "accuracy", on: str | None = None, ax: Any = None
+    ) -> FrontierDisplay:
+        """Draw the frontier; see :class:`FrontierDisplay`."""
+        return FrontierDisplay.from_frontier(self, x=x, y=y, on=on, ax=ax)
+
+
+def _fitted(prototype: Any, task: Task, free: Solution, factor: float, solution: Solution) -> Any:
+    """Return a point as a fitted estimator."""
+    point = clone(prototype).set_params(constraint=CovarianceBound(float(factor), relative=True))
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(prototype, name):
+            setattr(point, name, getattr(prototype, name))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CovarianceWarning)  # the table shows it for all points at once
+        point._store(task, Outcome(solution, free))
+    return point
+
+
+def _training_row(task: Task, factor: float, solution: Solution) -> dict[str, float]:
+    names = [f"{name}={category}" for name, category in task.sensitive.labels]
+    row: dict[str, float] = {"factor": float(factor), "objective": solution.objective}
+    row |= {f"covariance[{n}]": v for n, v in zip(names, task.problem.rows @ solution.theta, strict=True)}
+    row |= {f"multiplier[{n}]": v for n, v in zip(names, solution.multipliers, strict=True)}
+    data = task.data
+    return row | _measures(solution.scores >= 0, data.y > 0, task.sensitive, data.people_weight, "train")
+
+
+def _measures(
+    accept: NDArray[np.bool_], positive: NDArray[np.bool_], sensitive: Sensitive, weight: Array, name: str
+) -> dict[str, float]:
+    """Return what is measured of decisions: accuracy, p%-rule, CV score, positive rates."""
+    row = {f"{name}_accuracy": float(np.average(accept == positive, weights=weight))}
+    rates = [group_rates(a, accept.astype(float), weight) for a in sensitive.attributes if not a.is_numeric]
+    if rates:
+        shares = [r.p() for r in rates]
+        # Nobody accepted: 0/0, and everybody is treated alike.
+        row[f"{name}_p_rule"] = 100.0 * min(1.0 if p is None else p for p in shares)
+        row[f"{name}_cv_score"] = max(r.difference() for r in rates)
+    for r in rates:
+        row |= {f"{name}_rate[{r.name}={c}]": float(v) for c, v in zip(r.categories, r.rate, strict=True)}
+    return row
+
+
+def _with_losses(table: pd.DataFrame, free: Solution) -> pd.DataFrame:
+    increase = table["objective"] / free.objective - 1.0
+    most = float(increase.iloc[-1])
+    table.insert(2, "loss_increase", increase)
+    table.insert(3, "relative_loss", increase / most if most > 0 else 0.0 * increase)
+    return table
+
+
+def _read_sets(eval_set: Any) -> dict[str, tuple[Any, ...]]:
+    if eval_set is None:
+        return {}
+    sets = dict(eval_set) if isinstance(eval_set, Mapping) else {"test": eval_set}
+    for name, data in sets.items():
+        if not isinstance(data, tuple | list) or len(data) not in (3, 4):
+            raise ValueError(f"eval_set {name!r} must be a tuple (X, y, sensitive_features[, sample_weight]).")
+    return {str(name): tuple(data) for name, data in sets.items()}
+
+
+class FrontierDisplay:
+    """A drawing of a frontier, in scikit-learn's Display style.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        ``table_`` of a frontier.
+    x, y : str
+        What is drawn: "p_rule", "accuracy", "cv_score", or a column of the table.
+    on : list of str
+        The data sets to draw.
+
+    Attributes
+    ----------
+    ax_ , figure_ : matplotlib axes and figure
+    lines_ : list of matplotlib lines
+    """
+
+    def __init__(self, table: pd.DataFrame, *, x: str = "p_rule", y: str = "accuracy", on: list[str]) -> None:
+        self.table, self.x, self.y, self.on = table, x, y, on
+
+    @classmethod
+    def from_frontier(
+        cls,
+        frontier: FairnessFrontier,
+        *,
+        x: str = "p_rule",
+        y: str = "accuracy",
+        on: str | None = None,
+        ax: Any = None,
+    ) -> FrontierDisplay:
+        """Draw a fitted frontier, on all data sets it was measured on or on the one called ``on``."""
+        check_is_fitted(frontier)
+        ending = "_accuracy"
+        sets = [c[: -len(ending)] for c in map(str, frontier.table_) if c.endswith(ending)] if on is None else [on]
+        return cls(frontier.table_, x=x, y=y, on=sets).plot(ax=ax)
+
+    def plot(self, ax: Any = None, **line_options: Any) -> FrontierDisplay:
+        """Draw on ``ax``, or on new axes."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ImportError('Drawing needs matplotlib: pip install "fairmargin[plot]".') from None
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        self.lines_ = []
+        for name, style in zip(self.on, ["-o", "--s", ":^", "-.d"] * 8, strict=False):
+            options = {"markersize": 3.5, "label": name} | line_options
+            self.lines_ += ax.plot(self._values(self.x, name), self._values(self.y, name), style, **options)
+        ax.set_xlabel(_axis_name(self.x))
+        ax.set_ylabel(_axis_name(self.y))
+        ax.grid(alpha=0.3)
+        if len(self.on) > 1:
+            ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _values(self, what: str, name: str) -> Array:
+        for column in (f"{name}_{what}", what):
+            if column in self.table:
+                return self.table[column].to_numpy()
+        raise ValueError(f"The frontier's table has no {what!r}; its columns are {', '.join(map(str, self.table))}.")
+
+
+def _axis_name(what: str) -> str:
+    names = {"p_rule": "p%-rule (percent)", "accuracy": "accuracy", "cv_score": "CV score (difference of rates)"}
+    return names.get(what, what.replace("_", " "))
