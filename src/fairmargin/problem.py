@@ -24,6 +24,7 @@ is charged with ``|r_j| R_j``: there the bound speaks of all ``|theta_j| <= R_j 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,13 +48,14 @@ class Certificate:
     dual_bound : float
         No feasible classifier has a smaller ``L`` than this.
     gap : float
-        ``(objective - dual_bound) / objective``.
+        ``(objective - dual_bound) / objective`` (see :meth:`Problem.gap_unit` for an objective of zero).
     violation : float
         Largest amount by which a bound on a covariance (or a promise to a person) is missed.
     n_iter : int
         Iterations of the solver.
     status : str
-        ``"solved"``, ``"inaccurate"`` (no further progress), ``"iteration limit"``.
+        ``"solved"``, ``"inaccurate"`` (no further progress), ``"iteration limit"``, ``"separable"`` (without a
+        penalty the loss falls to zero as the coefficients grow without end: there is no optimum).
     """
 
     objective: float
@@ -183,6 +185,20 @@ class Problem:
             return -np.inf
         return float(self.weight.sum()) * self.loss.infimum + self.offset
 
+    @cached_property
+    def _at_zero(self) -> float:
+        return float(self.weight.sum()) * float(self.loss.value(np.zeros(len(self.y))).max(initial=0.0))
+
+    def gap_unit(self, value: float) -> float:
+        """Return what gaps are relative to: the objective, or 1e-16 of it at ``theta = 0`` where that is more."""
+        return max(abs(value), 1e-16 * abs(self._at_zero), np.finfo(float).tiny)
+
+    def is_vanishing(self, value: float) -> bool:
+        """Whether nothing keeps ``L`` from falling to a bound it never reaches: no penalty, separable data."""
+        if np.any(self.ridge) or self.loss.value(np.array([100.0]))[0] <= self.loss.infimum:
+            return False
+        return value - self.trivial_bound <= 1e-12 * abs(self._at_zero)
+
     def certify(
         self,
         theta: Array,
@@ -197,7 +213,8 @@ class Problem:
 
         ``pull = Xa'(alpha y)``, if at hand, saves a pass over the data where the classes balance already. Where
         every loss can be zero at once (separable data without a penalty) the objective is 0 and a relative gap
-        would be 0/0: the bound ``L >= sum_i c_i inf l``, the dual at ``a = 0``, closes it.
+        would be 0/0: there the bound ``L >= sum_i c_i inf l``, the dual at ``a = 0``, is the better one, and the
+        gap is relative to :meth:`gap_unit`, which is never zero.
         """
         ratio = self._balance(alpha)
         margins = self.y * scores
@@ -208,9 +225,7 @@ class Problem:
         value = self.objective(theta, scores)
         bound = self.dual_bound(theta, multipliers, float(self.weight @ dual), pull)
         bound = max(bound, self.trivial_bound)
-        gap = max(0.0, value - bound)
-        if gap > 0.0:
-            gap /= max(abs(value), np.finfo(float).tiny)
+        gap = max(0.0, value - bound) / self.gap_unit(value)
         return Certificate(value, bound, gap, self.violation(theta), n_iter, status)
 
     def _balance(self, alpha: Array) -> Array:

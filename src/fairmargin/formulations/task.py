@@ -138,6 +138,14 @@ def _warn_unless_solved(solution: Solution, task: Task) -> None:
     proof = solution.certificate
     if proof.status == "solved":
         return
+    if proof.status == "separable":
+        warnings.warn(
+            "The data are separable: without a penalty (C=inf) the coefficients grow without end and there is no best "
+            f"classifier; training stopped at a loss of {proof.objective:.1e}. Set a finite C.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+        return
     hint = "raise max_iter" if proof.status == "iteration limit" else "scale the features or set a finite C"
     warnings.warn(
         f"The solver stopped ({proof.status}) after {proof.n_iter} iterations at a relative duality gap of "

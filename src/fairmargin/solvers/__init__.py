@@ -12,9 +12,11 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from fairmargin.problem import Problem, Solution
+from fairmargin.solvers.hinge_program import solve_hinge_program
 from fairmargin.solvers.interior_point import solve_interior_point
 from fairmargin.solvers.multipliers import solve_multipliers
 from fairmargin.solvers.newton import SAMPLE_TOL, Start, solve_newton, take_sample
+from fairmargin.solvers.proximal import solve_proximal
 
 __all__ = ["Start", "few_threads", "solve", "solve_free_and_bound"]
 
@@ -26,20 +28,30 @@ _SMALL = 20_000_000  # entries of X below which more BLAS threads cost more than
 def solve(problem: Problem, *, start: Start | None = None, tol: float = 1e-9, max_iter: int = 200) -> Solution:
     """Solve any problem of the package with the solver its loss needs.
 
-    Smooth losses go to Newton's method. The hinge loss goes to the method of multipliers, and to the
-    interior-point method where that did not reach ``tol`` (no penalty, or a badly posed problem).
+    Smooth losses go to Newton's method, the hinge loss to the method of multipliers. Where these do not reach
+    ``tol`` other ways are tried, and the best answer of all is returned.
     """
-    if problem.loss.smooth:
-        return solve_newton(problem, start=start, tol=tol, max_iter=max_iter)
-    if problem.loss.name != "hinge":
+    if not problem.loss.smooth and problem.loss.name != "hinge":
         raise ValueError(
             f"The loss {problem.loss!r} is not smooth; of the non-smooth losses only the hinge has a solver."
         )
-    first = solve_multipliers(problem, start=start, tol=tol, max_iter=max_iter)
-    if first.certificate.status == "solved":
-        return first
-    second = solve_interior_point(problem, tol=tol, max_iter=max_iter)
-    return min(first, second, key=lambda s: max(s.certificate.gap, s.certificate.violation))
+    first = solve_newton if problem.loss.smooth else solve_multipliers
+    best = first(problem, start=start, tol=tol, max_iter=max_iter)
+    for way in _other_ways(problem):
+        if best.certificate.status in ("solved", "separable"):
+            break
+        other = way(problem, tol=tol, max_iter=max_iter)
+        if other is not None:
+            best = min(best, other, key=lambda s: max(s.certificate.gap, s.certificate.violation))
+    return best
+
+
+def _other_ways(problem: Problem) -> list[Callable[..., Solution | None]]:
+    """Return what else can solve the problem: slower, or for special cases."""
+    penalised = bool(np.any(problem.ridge))
+    if problem.loss.smooth:
+        return [] if penalised else [solve_proximal]
+    return [solve_interior_point] if penalised else [solve_hinge_program, solve_interior_point]
 
 
 def solve_free_and_bound(

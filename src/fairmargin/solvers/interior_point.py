@@ -43,6 +43,7 @@ class _Point:
     s: Array
     xi: Array
     alpha: Array
+    beta: Array  # c - alpha, kept for itself: as a difference it would round to zero
     room_up: Array
     room_down: Array
     up: Array
@@ -93,7 +94,8 @@ def solve_interior_point(
         if n_iter == max_iter:
             break
         try:
-            step = _iterate(scaled, rows, point, scores, pull)
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # ends in LinAlgError or no step
+                step = _iterate(scaled, rows, point, scores, pull)
         except np.linalg.LinAlgError:
             step = None
         if step is None or stalled > _PATIENCE:
@@ -142,28 +144,26 @@ def _central_point(problem: Problem, rows: _Rows, theta: Array, mu: float) -> _P
     room_down = np.where(rows.has_lower, np.maximum(value - rows.lower, 0.1 * width), 1.0)
     up = np.where(rows.has_upper, mu / room_up, 0.0)
     down = np.where(rows.has_lower, mu / room_down, 0.0)
-    return _Point(theta, s, xi, alpha, room_up, room_down, up, down, np.zeros(len(rows.target)))
+    return _Point(theta, s, xi, alpha, c - alpha, room_up, room_down, up, down, np.zeros(len(rows.target)))
 
 
 def _iterate(problem: Problem, rows: _Rows, at: _Point, scores: Array, pull: Array) -> tuple[_Point, Array] | None:
     """Return the next point and its scores: predictor, centring, corrector."""
     c, y = problem.weight, problem.y
-    beta = c - at.alpha
-    ratio_s, ratio_xi = at.s / at.alpha, at.xi / beta
-    D = 1.0 / (ratio_s + ratio_xi)
+    D = 1.0 / (at.s / at.alpha + at.xi / at.beta)
     H = problem.design.sandwich(D) + np.diag(problem.ridge)
     system = _System(problem, rows, at, Factor(H), D)
     missed = y * scores + at.xi - 1.0 - at.s
     dual = problem.penalty_gradient(at.theta) - pull + rows.A_range.T @ (at.up - at.down) + rows.A_equal.T @ at.equal
     n_pairs = 2 * len(c) + rows.has_upper.sum() + rows.has_lower.sum()
-    mu = _complementarity(at, beta, rows) / n_pairs
+    mu = _complementarity(at, rows) / n_pairs
 
-    affine = system.solve(dual, missed, *_targets(at, beta, rows, 0.0, None))
-    primal, dual_length = _lengths(at, beta, rows, affine, 1.0)
-    reached = _complementarity_after(at, beta, rows, affine, primal, dual_length) / n_pairs
+    affine = system.solve(dual, missed, *_targets(at, rows, 0.0, None))
+    primal, dual_length = _lengths(at, rows, affine, 1.0)
+    reached = _complementarity_after(at, rows, affine, primal, dual_length) / n_pairs
     sigma = min(1.0, max((reached / mu) ** 3, 1e-8))
-    step = system.solve(dual, missed, *_targets(at, beta, rows, sigma * mu, affine))
-    primal, dual_length = _lengths(at, beta, rows, step, _STEP)
+    step = system.solve(dual, missed, *_targets(at, rows, sigma * mu, affine))
+    primal, dual_length = _lengths(at, rows, step, _STEP)
     if not (np.isfinite(primal) and np.isfinite(dual_length)) or max(primal, dual_length) < 1e-10:
         return None
     # The quadratic term couples theta to the multipliers: one length for both keeps the dual residual linear.
@@ -202,8 +202,7 @@ class _System:
     def solve(self, dual: Array, missed: Array, t_s: Array, t_xi: Array, t_up: Array, t_down: Array) -> _Step:
         """Return the step for the residuals and the complementarity targets ``t``."""
         at, rows, y = self.at, self.rows, self.problem.y
-        beta = self.problem.weight - at.alpha
-        a, e = t_s / at.alpha, t_xi / beta
+        a, e = t_s / at.alpha, t_xi / at.beta
         right = -dual + self.problem.design.rmatvec(y * self.D * (a - e - missed))
         value = rows.A_range @ at.theta
         off_up = np.where(rows.has_upper, value + at.room_up - rows.upper, 0.0)
@@ -223,15 +222,13 @@ class _System:
         up = np.where(rows.has_upper, (t_up - at.up * room_up) / at.room_up, 0.0)
         down = np.where(rows.has_lower, (t_down - at.down * room_down) / at.room_down, 0.0)
         s = a - at.s / at.alpha * alpha
-        xi = e + at.xi / beta * alpha
+        xi = e + at.xi / at.beta * alpha
         return _Step(theta, scores, s, xi, alpha, room_up, room_down, up, down, nu[len(h) :])
 
 
-def _targets(
-    at: _Point, beta: Array, rows: _Rows, mu: float, affine: _Step | None
-) -> tuple[Array, Array, Array, Array]:
+def _targets(at: _Point, rows: _Rows, mu: float, affine: _Step | None) -> tuple[Array, Array, Array, Array]:
     """Return how much each complementarity product should change, with Mehrotra's second-order term."""
-    t_s, t_xi = mu - at.s * at.alpha, mu - at.xi * beta
+    t_s, t_xi = mu - at.s * at.alpha, mu - at.xi * at.beta
     t_up = np.where(rows.has_upper, mu - at.room_up * at.up, 0.0)
     t_down = np.where(rows.has_lower, mu - at.room_down * at.down, 0.0)
     if affine is not None:
@@ -242,24 +239,24 @@ def _targets(
     return t_s, t_xi, t_up, t_down
 
 
-def _complementarity(at: _Point, beta: Array, rows: _Rows) -> float:
-    data = at.s @ at.alpha + at.xi @ beta
+def _complementarity(at: _Point, rows: _Rows) -> float:
+    data = at.s @ at.alpha + at.xi @ at.beta
     return float(data + at.room_up @ at.up + at.room_down @ at.down)
 
 
-def _complementarity_after(at: _Point, beta: Array, rows: _Rows, step: _Step, primal: float, dual: float) -> float:
+def _complementarity_after(at: _Point, rows: _Rows, step: _Step, primal: float, dual: float) -> float:
     data = (at.s + primal * step.s) @ (at.alpha + dual * step.alpha)
-    data += (at.xi + primal * step.xi) @ (beta - dual * step.alpha)
+    data += (at.xi + primal * step.xi) @ (at.beta - dual * step.alpha)
     data += (at.room_up + primal * step.room_up) @ (at.up + dual * step.up)
     data += (at.room_down + primal * step.room_down) @ (at.down + dual * step.down)
     return float(data)
 
 
-def _lengths(at: _Point, beta: Array, rows: _Rows, step: _Step, share: float) -> tuple[float, float]:
+def _lengths(at: _Point, rows: _Rows, step: _Step, share: float) -> tuple[float, float]:
     """Return how far the primal and the dual variables may go, at most 1."""
     primal = min(_limit(at.s, step.s), _limit(at.xi, step.xi))
     primal = min(primal, _limit(at.room_up, step.room_up), _limit(at.room_down, step.room_down))
-    dual = min(_limit(at.alpha, step.alpha), _limit(beta, -step.alpha))
+    dual = min(_limit(at.alpha, step.alpha), _limit(at.beta, -step.alpha))
     dual = min(dual, _limit(at.up, step.up), _limit(at.down, step.down))
     return min(1.0, share * primal), min(1.0, share * dual)
 
@@ -279,6 +276,7 @@ def _move(at: _Point, step: _Step, primal: float, dual: float) -> _Point:
         at.s + primal * step.s,
         at.xi + primal * step.xi,
         at.alpha + dual * step.alpha,
+        at.beta - dual * step.alpha,
         at.room_up + primal * step.room_up,
         at.room_down + primal * step.room_down,
         at.up + dual * step.up,

@@ -83,7 +83,7 @@ def solve_newton(problem: Problem, *, start: Start | None = None, tol: float = 1
     damping, at_rounding = _LEAST_DAMPING, False
     for n_iter in range(max_iter + 1):
         last_gap, gap = gap, _gap_estimate(problem, state, multipliers) if feasible else np.inf
-        if gap <= tol * abs(state.objective):
+        if gap <= tol * problem.gap_unit(state.objective):
             state = _settle(problem, state)
             certificate = _certify(problem, state, multipliers, n_iter, "solved")
             if certificate.gap <= tol:
@@ -91,6 +91,9 @@ def solve_newton(problem: Problem, *, start: Start | None = None, tol: float = 1
         stalled = stalled + 1 if at_rounding and gap >= 0.5 * best[0] else 0
         if gap < best[0] or not at_rounding:
             best = gap, state, multipliers
+        if feasible and problem.is_vanishing(state.objective):
+            status = "separable"
+            break
         if n_iter == max_iter or stalled >= _PATIENCE:
             status = "inaccurate" if stalled >= _PATIENCE else status
             break
@@ -181,8 +184,10 @@ def _gap_estimate(problem: Problem, state: _State, multipliers: Array) -> float:
     gap += 0.5 * float(np.sum(r[penalised] ** 2 / problem.ridge[penalised]))
     rest = np.abs(r[~penalised])
     if problem.design.fit_intercept and rest.size == 1:
-        return gap + float(rest[0]) * min(rest[0] / max(problem.weight @ state.curvature, 1e-100), 1.0)
-    return gap + float(rest @ problem.radius(state.theta)[~penalised])
+        gap += float(rest[0]) * min(rest[0] / max(problem.weight @ state.curvature, 1e-100), 1.0)
+    else:
+        gap += float(rest @ problem.radius(state.theta)[~penalised])
+    return min(gap, state.objective - problem.trivial_bound)
 
 
 def _quadratic_step(problem: Problem, state: _State, factor: Factor) -> tuple[Array, Array]:
