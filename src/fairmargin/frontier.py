@@ -145,7 +145,7 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
                 self.progress(done, self.n_points)
 
     def evaluate(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None, name: str = "test"
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None, *, name: str = "test"
     ) -> pd.DataFrame:
         """Return accuracy, p%-rule, CV score and positive rates of every point on any data."""
         y = np.asarray(y)
@@ -181,6 +181,7 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
                 raise ValueError(f"max_loss_increase must be zero or positive, got {max_loss_increase!r}.")
             within = self.table_["loss_increase"].to_numpy() <= max_loss_increase + 1e-12
             return int(np.flatnonzero(within)[-1])
+        assert covariance is not None
         size = self.table_.filter(like="covariance[").abs().max(axis=1).to_numpy()
         return self._first(size <= covariance + 1e-12, f"has all covariances within {covariance!r}")
 

@@ -207,40 +207,41 @@ class Problem:
         alpha: Array,
         n_iter: int,
         status: str,
-        pull: Array | None = None,
+        known: tuple[float, float, Array] | None = None,
     ) -> Certificate:
         """Return the certificate of a point with dual variables ``alpha = c a``.
 
-        ``pull = Xa'(alpha y)``, if at hand, saves a pass over the data where the classes balance already. Where
+        ``known = (L, sum_i -c_i l*(-a_i), Xa'(alpha y))`` at the point, if at hand, saves working them out again
+        where the classes balance already. Where
         every loss can be zero at once (separable data without a penalty) the objective is 0 and a relative gap
         would be 0/0: there the bound ``L >= sum_i c_i inf l``, the dual at ``a = 0``, is the better one, and the
         gap is relative to :meth:`gap_unit`, which is never zero.
         """
-        ratio = self._balance(alpha)
-        margins = self.y * scores
-        a = alpha / self.weight
-        dual = ratio * self.loss.dual_terms(margins, a) + (1.0 - ratio) * self.loss.infimum
-        if pull is None or np.any(ratio < 1.0 - 1e-13):
+        ratios = self._balance(alpha)
+        if known is not None and min(ratios) >= 1.0 - 1e-13:
+            value, terms, pull = known
+        else:
+            value = self.objective(theta, scores)
+            ratio = np.where(self.y > 0, *ratios)
+            dual = self.loss.dual_terms(self.y * scores, alpha / self.weight)
+            terms = float(self.weight @ (ratio * dual + (1.0 - ratio) * self.loss.infimum))
             pull = self.design.rmatvec(ratio * alpha * self.y)
-        value = self.objective(theta, scores)
-        bound = self.dual_bound(theta, multipliers, float(self.weight @ dual), pull)
-        bound = max(bound, self.trivial_bound)
+        bound = max(self.dual_bound(theta, multipliers, terms, pull), self.trivial_bound)
         gap = max(0.0, value - bound) / self.gap_unit(value)
         return Certificate(value, bound, gap, self.violation(theta), n_iter, status)
 
-    def _balance(self, alpha: Array) -> Array:
-        """Return factors in [0, 1] that make ``sum_i alpha_i y_i = t_b`` for a free intercept."""
-        ratio = np.ones_like(alpha)
+    def _balance(self, alpha: Array) -> tuple[float, float]:
+        """Return factors in [0, 1] for both classes that make ``sum_i alpha_i y_i = t_b`` for a free intercept."""
         if not self.design.fit_intercept or np.any(self.rows[:, -1]):
-            return ratio
-        positive = self.y > 0
-        up, down = float(alpha[positive].sum()), float(alpha[~positive].sum())
+            return 1.0, 1.0
+        total, excess = float(alpha.sum()), float(alpha @ self.y)
+        up, down = 0.5 * (total + excess), 0.5 * (total - excess)
         tilt = self.intercept_tilt
-        if up - down > tilt and up > 0:
-            ratio[positive] = max(down + tilt, 0.0) / up
-        elif up - down < tilt and down > 0:
-            ratio[~positive] = max(up - tilt, 0.0) / down
-        return ratio
+        if excess > tilt and up > 0:
+            return max(down + tilt, 0.0) / up, 1.0
+        if excess < tilt and down > 0:
+            return 1.0, max(up - tilt, 0.0) / down
+        return 1.0, 1.0
 
 
 def support(lower: Array, upper: Array, multipliers: Array) -> float:

@@ -89,11 +89,12 @@ class Path:
         nearest = sorted(self._solved, key=lambda s: abs(s - t))[:2]
         first = self._solved[nearest[0]]
         if len(nearest) == 1 or first.certificate.status != "solved":
-            return Start(first.theta, first.multipliers, first.hessian, first.alpha)
+            return Start(first.theta, first.multipliers, first.hessian, first.alpha, first.scores)
         second = self._solved[nearest[1]]
         share = (t - nearest[0]) / (nearest[1] - nearest[0])
         # Far extrapolation is worse than none.
         share = float(np.clip(share, -2.0, 2.0))
         theta = first.theta + share * (second.theta - first.theta)
         multipliers = first.multipliers + share * (second.multipliers - first.multipliers)
-        return Start(theta, multipliers, first.hessian, first.alpha)
+        scores = first.scores + share * (second.scores - first.scores)
+        return Start(theta, multipliers, first.hessian, first.alpha, scores)

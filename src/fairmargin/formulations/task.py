@@ -140,8 +140,8 @@ def _warn_unless_solved(solution: Solution, task: Task) -> None:
         return
     if proof.status == "separable":
         warnings.warn(
-            "The data are separable: without a penalty (C=inf) the coefficients grow without end and there is no best "
-            f"classifier; training stopped at a loss of {proof.objective:.1e}. Set a finite C.",
+            "The data are separable: without a penalty (C=inf) the coefficients grow without end and there is no "
+            f"best classifier; training stopped at a loss of {proof.objective:.1e}. Set a finite C.",
             ConvergenceWarning,
             stacklevel=4,
         )

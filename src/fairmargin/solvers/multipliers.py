@@ -72,7 +72,7 @@ def solve_multipliers(
     """
     if start is not None and start.alpha is not None:
         state = _Rounds(Start(start.theta, start.multipliers), start.alpha / problem.weight, _WARM_WIDTH)
-        scores = problem.design.matvec(start.theta)
+        scores = problem.design.matvec(start.theta) if start.scores is None else start.scores
     else:
         state = _Rounds(start, None, _FIRST_WIDTH)
         state, solution = _rounds(problem, state, max(tol, 1e-3), max_iter, _NARROW)

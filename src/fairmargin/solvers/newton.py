@@ -35,6 +35,7 @@ _SAMPLE_PER_COLUMN = 20  # rows a column that make a sample's optimum worth havi
 SAMPLE_TOL = 1e-4
 _KEEP_HESSIAN = 0.03  # keep the Hessian while a step leaves less than this share of the gap
 _ARMIJO = 1e-4
+_DRIFT = 1e3  # scores that were this many times larger on the way have lost digits
 _LEAST_DAMPING = 1e-13  # share of the Hessian's diagonal that is added to it
 _LONGEST = 1e6  # times a step that no curvature limits
 _FLATTER = 0.5  # a full step may end this steep, uphill, relative to where it began
@@ -44,12 +45,13 @@ _PATIENCE = 4  # iterations without progress in the gap before giving up
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: a point and, where known, its multipliers, a Hessian near it and its dual variables."""
+    """Where to begin: a point and, where known, its multipliers, a Hessian near it, its dual variables and scores."""
 
     theta: Array
     multipliers: Array | None = None
     hessian: Array | None = None
     alpha: Array | None = None
+    scores: Array | None = None
 
 
 @dataclass
@@ -76,7 +78,9 @@ def solve_newton(problem: Problem, *, start: Start | None = None, tol: float = 1
     if start is None:
         start = _start_on_sample(problem, max_iter)
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
-    state = _complete(problem, _evaluate(problem, start.theta, problem.design.matvec(start.theta)))
+    scores = problem.design.matvec(start.theta) if start.scores is None else start.scores
+    state = _complete(problem, _evaluate(problem, start.theta, scores))
+    reach = float(np.abs(scores).max())
     feasible = _is_feasible(problem, state.theta)
     hessian, factor = start.hessian, None
     gap, best, stalled, status = np.inf, (np.inf, state, multipliers), 0, "iteration limit"
@@ -84,7 +88,7 @@ def solve_newton(problem: Problem, *, start: Start | None = None, tol: float = 1
     for n_iter in range(max_iter + 1):
         last_gap, gap = gap, _gap_estimate(problem, state, multipliers) if feasible else np.inf
         if gap <= tol * problem.gap_unit(state.objective):
-            state = _settle(problem, state)
+            state = _settle(problem, state, reach)
             certificate = _certify(problem, state, multipliers, n_iter, "solved")
             if certificate.gap <= tol:
                 return _solution(state, multipliers, certificate, hessian)
@@ -115,10 +119,11 @@ def solve_newton(problem: Problem, *, start: Start | None = None, tol: float = 1
         at_rounding = feasible and _at_rounding(state, step)
         multipliers = new_multipliers
         state = _complete(problem, trial)
+        reach = max(reach, float(np.abs(state.scores).max()))
         feasible = feasible or length >= 1.0
     if feasible:
         _, state, multipliers = best
-    state = _settle(problem, state)
+    state = _settle(problem, state, reach)
     certificate = _certify(problem, state, multipliers, n_iter, status)
     if certificate.gap <= tol and feasible:
         certificate = replace(certificate, status="solved")
@@ -151,23 +156,29 @@ def _hessian(problem: Problem, state: _State) -> Array:
     return problem.design.sandwich(problem.weight * curvature, rows) + np.diag(problem.ridge)
 
 
-def _settle(problem: Problem, state: _State) -> _State:
+def _settle(problem: Problem, state: _State, reach: float) -> _State:
     """Return the same point ready for its certificate.
 
-    Scores that were summed up step by step are computed anew, and a free intercept is moved to where
-    ``sum_i alpha_i y_i`` vanishes to rounding, by Newton steps that touch the N scores alone.
+    Scores that were summed up step by step are computed anew if they went as far as ``reach`` on the way and
+    lost digits there. A free intercept is moved to where ``sum_i alpha_i y_i`` vanishes to rounding, by Newton
+    steps that touch the N scores alone.
     """
-    state = _evaluate(problem, state.theta, problem.design.matvec(state.theta))
-    if problem.design.fit_intercept and problem.ridge[-1] == 0 and not np.any(problem.rows[:, -1]):
-        for _ in range(3):
-            curvature = float(problem.weight @ state.curvature)
-            shift = (float(state.alpha @ problem.y) - problem.intercept_tilt) / max(curvature, 1e-100)
-            if abs(shift) <= 1e-15 * (1.0 + abs(state.theta[-1])) or abs(shift) > 1e-2:
-                break
-            theta = state.theta.copy()
-            theta[-1] += shift
-            state = _evaluate(problem, theta, state.scores + shift)
-    return _complete(problem, state)
+    if reach > _DRIFT * (1.0 + float(np.abs(state.scores).max())):
+        state = _complete(problem, _evaluate(problem, state.theta, problem.design.matvec(state.theta)))
+    if not problem.design.fit_intercept or problem.ridge[-1] > 0 or np.any(problem.rows[:, -1]):
+        return state
+    moved = state
+    for _ in range(3):
+        curvature = float(problem.weight @ moved.curvature)
+        shift = (float(moved.alpha @ problem.y) - problem.intercept_tilt) / max(curvature, 1e-100)
+        if abs(shift) <= 1e-15 * (1.0 + abs(moved.theta[-1])) or abs(shift) > 1e-2:
+            break
+        theta = moved.theta.copy()
+        theta[-1] += shift
+        moved = _evaluate(problem, theta, moved.scores + shift)
+        if abs(shift) < 1e-8:  # Newton squares what is left, which is rounding now
+            break
+    return state if moved is state else _complete(problem, moved)
 
 
 def _at_rounding(state: _State, step: Array) -> bool:
@@ -204,7 +215,8 @@ def _quadratic_step(problem: Problem, state: _State, factor: Factor) -> tuple[Ar
     # One round of refinement takes the rounding of the solves out of the constraints.
     value = problem.rows @ (state.theta + step)
     if np.any(value > problem.upper) or np.any(value < problem.lower):
-        step -= lifted @ solve_box_dual(M, np.zeros_like(value), problem.lower - value, problem.upper - value)
+        correction = solve_box_dual(M, np.zeros_like(value), problem.lower - value, problem.upper - value)
+        step, multipliers = step - lifted @ correction, multipliers + correction
     return step, multipliers
 
 
@@ -285,7 +297,8 @@ def _is_feasible(problem: Problem, theta: Array) -> bool:
 
 
 def _certify(problem: Problem, state: _State, multipliers: Array, n_iter: int, status: str) -> Certificate:
-    return problem.certify(state.theta, multipliers, state.scores, state.alpha, n_iter, status, pull=state.pull)
+    known = state.objective, state.terms, state.pull
+    return problem.certify(state.theta, multipliers, state.scores, state.alpha, n_iter, status, known)
 
 
 def _solution(state: _State, multipliers: Array, certificate: Certificate, hessian: Array | None) -> Solution:
