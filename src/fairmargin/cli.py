@@ -28,7 +28,6 @@ __all__ = ["app", "run"]
 
 app = typer.Typer(
     name="fairmargin",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -91,7 +90,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command and return the exit status; every error becomes one line."""
     arguments = list(arguments)
     debug = "--debug" in arguments
-    arguments = [a for a in arguments if a != "--debug"]
+    arguments = [a for a in arguments if a != "--debug"] or ["--help"]
     _register_experiments(arguments)
     try:
         status = app(arguments, prog_name="fairmargin", standalone_mode=False)
@@ -128,9 +127,9 @@ def _explain(error: BaseException) -> str:
         return f'the package {error.name!r} is missing; pip install "fairmargin[cli]"'
     if isinstance(error, MemoryError):
         return "there is not enough memory for these data"
-    if isinstance(error, OSError):
-        return f"{error.filename or 'a file'}: {error.strerror or error}"
-    if isinstance(error, Failure | ValueError):
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'a file'}: {error.strerror}"
+    if isinstance(error, Failure | ValueError | OSError):
         return str(error)
     return f"unexpected {type(error).__name__}: {error} (run again with --debug and report it)"
 
@@ -148,7 +147,7 @@ def _register_experiments(arguments: Sequence[str]) -> None:
         app._experiments = True  # type: ignore[attr-defined]
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _main(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,

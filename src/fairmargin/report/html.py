@@ -1,4 +1,70 @@
-"""stub"""
+"""A summary as one HTML file: opens from disk, needs no network, holds everything.
+
+The chart is plotly's, whose JavaScript is taken from the installed Python package. Names and values from the data
+are escaped by jinja (autoescape), never reach plotly's texts, and a content security policy lets only the two known
+scripts run, by their hashes: whatever a column is called, nothing in it is executed, and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fairmargin.report import text
+from fairmargin.report.summary import plain
+
+__all__ = ["to_html"]
+
+_HERE = Path(__file__).parent
 
 
-def to_html(summary): ...
+def to_html(summary: Mapping[str, Any]) -> str:
+    """Return a self-contained page of a summary of kind ``frontier`` or ``audit``."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    if summary["kind"] not in ("frontier", "audit"):
+        raise ValueError(f"There is no page for a summary of kind {summary['kind']!r}.")
+    environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
+    environment.filters |= {
+        "percent": text.percent,
+        "points": text.points,
+        "ratio": text.ratio,
+        "interval": text.interval,
+        "probability": text.probability,
+        "short": text.short,
+        "setting": _setting,
+    }
+    scripts = _scripts() if summary["kind"] == "frontier" else ("", "")
+    return environment.get_template("report.html.jinja").render(
+        s=plain(summary),
+        css=Markup(_read("report.css")),
+        plotly=Markup(scripts[0]),
+        script=Markup(scripts[1]),
+        script_hashes=Markup(" ".join(f"'sha256-{_hash(script)}'" for script in scripts)),
+    )
+
+
+def _read(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _scripts() -> tuple[str, str]:
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs(), _read("report.js")
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or text.NONE
+    if isinstance(value, Mapping):
+        return "; ".join(f"{k}: {_setting(v)}" for k, v in value.items()) or text.NONE
+    return text.NONE if value is None else str(value)

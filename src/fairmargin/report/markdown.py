@@ -1,4 +1,133 @@
-"""stub"""
+"""A summary as Markdown, for a pull request, a wiki or a model card."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from fairmargin.report import text
+
+__all__ = ["to_markdown"]
 
 
-def to_markdown(summary): ...
+def to_markdown(summary: Mapping[str, Any]) -> str:
+    """Return a summary as Markdown text."""
+    parts: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
+        "audit": _audit,
+        "train": _train,
+        "frontier": _frontier,
+    }
+    lines = [f"# {_plain(summary['title'])}", "", f"> {summary['disclaimer']}", ""]
+    lines += [f"Data: {_plain(summary['data']['source'])}, SHA-256 `{summary['data']['sha256']}`.", ""]
+    lines += parts[summary["kind"]](summary)
+    if summary["notes"]:
+        lines += ["## Notes", "", *(f"- {_plain(note)}" for note in summary["notes"]), ""]
+    versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
+    settings = ", ".join(f"{_plain(key)} = {_plain(value)}" for key, value in summary["settings"].items())
+    return "\n".join([*lines, "## Settings", "", settings, "", f"Made with {versions}."]) + "\n"
+
+
+def _plain(value: Any) -> str:
+    """Return text on one line that Markdown, and HTML in Markdown, read as nothing but text."""
+    line = text.clean(value)
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]|#~])", r"\\\1", line)
+
+
+def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    names = list(header)
+    lines = [f"| {' | '.join(names)} |", f"|{'|'.join(['---', *['---:'] * (len(names) - 1)])}|"]
+    return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def _audit(summary: Mapping[str, Any]) -> list[str]:
+    audit = summary["audit"]
+    lines = [f"{audit['people']:,} people, {audit['positives']:,} positive decisions.", ""]
+    return [*lines, *_groups(audit), *_proxies(audit["proxies"])]
+
+
+def _groups(audit: Mapping[str, Any]) -> list[str]:
+    header = ("group", "people", "rate", "ratio", "95% interval", "difference", "z", "p (adjusted)", "shortfall")
+    lines: list[str] = []
+    for attribute in audit["attributes"]:
+        rows = (
+            (
+                _plain(g["group"]),
+                f"{g['people']:,}",
+                text.percent(g["rate"]),
+                text.ratio(g["ratio"]),
+                text.interval(g["ratio_low"], g["ratio_high"]),
+                text.points(g["difference"]),
+                text.NONE if g["z"] is None else f"{g['z']:+.1f}",
+                text.probability(g["p_adjusted"]),
+                text.NONE if g["shortfall"] is None else f"{g['shortfall']:,.0f}",
+                text.ratio(g["ratio_one_more"]),
+                g["finding"],
+            )
+            for g in attribute["groups"]
+        )
+        measures = f"p%-rule {text.ratio(attribute['p_rule'])}, CV score {text.percent(attribute['cv_score'])}"
+        lines += [f"### {_plain(attribute['name'])}", ""]
+        lines += [f"Compared with {_plain(attribute['reference'])}; {measures}.", ""]
+        lines += _table((*header, "with one more", "finding"), rows)
+    return lines
+
+
+def _proxies(proxies: list[Mapping[str, Any]]) -> list[str]:
+    if not proxies:
+        return []
+    rows = (
+        (
+            _plain(p["feature"]),
+            _plain(p["attribute"]),
+            f"{p['association']:.2f}",
+            text.percent(p["guessed"]),
+            text.percent(p["baseline"]),
+        )
+        for p in proxies[:15]
+    )
+    header = ("feature", "tells of", "Cramér's V", "guessed right", "without it")
+    return ["## Features that tell something about a sensitive attribute", "", *_table(header, rows)]
+
+
+def _train(summary: Mapping[str, Any]) -> list[str]:
+    rows = [
+        (
+            label,
+            text.percent(row["accuracy"]),
+            text.ratio(row["p_rule"]),
+            text.interval(row["p_rule_low"], row["p_rule_high"]),
+            text.percent(row["cv_score"]),
+        )
+        for label, row in (("training", summary["train"]), ("held out", summary["test"]))
+        if row is not None
+    ]
+    proof = summary["certificate"]
+    certificate = f"Certificate: {proof['status']}, gap {proof['gap']:.1e}, violation {proof['violation']:.1e}."
+    lines = [*_table(("people", "accuracy", "p%-rule", "95% interval", "CV score"), rows), certificate, ""]
+    return [*lines, "## Decisions", "", *_groups(summary["audit"])]
+
+
+def _frontier(summary: Mapping[str, Any]) -> list[str]:
+    shown = [(f"{100 * p['factor']:.0f}% of covariance", p) for p in summary["points"]]
+    shown += [(a["question"], a["details"]) for a in summary["answers"] if a["details"]]
+    rows = (
+        (
+            label,
+            text.percent(p["test"]["accuracy"]),
+            text.interval(100 * p["test"]["accuracy_low"], 100 * p["test"]["accuracy_high"], 1),
+            text.ratio(p["test"]["p_rule"]),
+            text.interval(p["test"]["p_rule_low"], p["test"]["p_rule_high"]),
+            f"{p['gained']:,}",
+            f"{p['lost']:,}",
+            f"{100 * p['relative_loss']:+.2f}%",
+            f"{p['certificate']['gap']:.0e}",
+        )
+        for label, p in shown
+    )
+    header = ("classifier", "accuracy", "95% interval", "p%-rule", "95% interval", "gain", "lose", "loss", "gap")
+    where = "held-out people" if summary["held_out"] else "the people trained on"
+    lines = ["## Frontier", "", f"On {summary['points'][0]['test']['people']:,} {where}.", "", *_table(header, rows)]
+    lines += ["## The labels", "", *_groups(summary["labels_audit"]), *_proxies(summary["labels_audit"]["proxies"])]
+    return [*lines, "## Decisions without a limit", "", *_groups(summary["audit"])]

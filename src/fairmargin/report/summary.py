@@ -30,6 +30,7 @@ SCREEN = (
     "justified or lawful."
 )
 _COEFFICIENTS = 10
+_TRAIN = ("accuracy", "p_rule", "cv_score")
 
 
 def to_json(summary: Mapping[str, Any]) -> str:
@@ -203,7 +204,8 @@ def _attribute_rule(name: str, rows: list[tuple[str, int, int]]) -> dict[str, An
         if pair[2] == 0:
             continue  # nobody is positive: 0/0
         ratio = pair[0] * pair[3] / (pair[1] * pair[2])
-        if ratio < least:
+        # Of two groups that are each other's rest, the one with the lower rate is named.
+        if ratio < least or (ratio == least and pair[:2] == (k, n)):
             least, chosen = ratio, pair
             row |= {"group": group, "people": n}
     row["cv_score"] = gap
@@ -299,11 +301,16 @@ def _point(
     for row in test["groups"]:
         inside = (part.sensitive[row["attribute"]] == row["group"]).to_numpy()
         row |= {"gained": int(np.sum(gained & inside)), "lost": int(np.sum(lost & inside))}
-    train = evaluate(clf.decision_function(study.train.X), study.train)
+    train_scores = clf.decision_function(study.train.X)
+    train = {key: value for key, value in evaluate(train_scores, study.train).items() if key in _TRAIN}
+    train |= {
+        "gained": int(np.sum((train_scores >= 0) & (start["train"] < 0))),
+        "lost": int(np.sum((train_scores < 0) & (start["train"] >= 0))),
+    }
     return {
         **{k: v for k, v in facts.items() if k not in ("key", "question", "answer", "point")},
         "test": test,
-        "train": {key: train[key] for key in ("accuracy", "p_rule", "cv_score")},
+        "train": train,
         "gained": int(gained.sum()),
         "lost": int(lost.sum()),
         "coefficients": _coefficients(clf, free, study.encoder.feature_names),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fairmargin.report import text
@@ -44,42 +44,32 @@ def _audit(console: Any, summary: Mapping[str, Any]) -> None:
     audit = summary["audit"]
     console.print(f"{audit['people']:,} people, {audit['positives']:,} positive decisions")
     for attribute in audit["attributes"]:
-        console.print(_audit_table(attribute))
+        console.print(_audit_table(attribute, console.width))
         console.print(_measures(attribute))
     _proxies(console, audit["proxies"])
 
 
-def _audit_table(attribute: Mapping[str, Any]) -> Any:
+def _audit_table(attribute: Mapping[str, Any], width: int) -> Any:
     from rich.text import Text
 
-    title = f"{_name(attribute['name'])} (compared with {_name(attribute['reference'])})"
-    names = (
-        "group",
-        "people",
-        "rate",
-        "ratio",
-        "95% interval",
-        "difference",
-        "z",
-        "p (adj.)",
-        "shortfall",
-        "one more",
-    )
-    table = _table(title, *names, "<finding")
-    for g in attribute["groups"]:
-        table.add_row(
-            Text(_name(g["group"])),
-            f"{g['people']:,}",
-            text.percent(g["rate"]),
-            text.ratio(g["ratio"]),
-            text.interval(g["ratio_low"], g["ratio_high"]),
-            text.points(g["difference"]),
-            text.NONE if g["z"] is None else f"{g['z']:+.1f}",
-            text.probability(g["p_adjusted"]),
-            text.NONE if g["shortfall"] is None else f"{g['shortfall']:,.0f}",
-            text.ratio(g["ratio_one_more"]) + (" !" if g["one_decision_matters"] else ""),
-            Text(g["finding"], style="bold" if g["finding"].startswith("below") else ""),
-        )
+    columns: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+        "group": lambda g: Text(_name(g["group"])),
+        "people": lambda g: f"{g['people']:,}",
+        "rate": lambda g: text.percent(g["rate"]),
+        "ratio": lambda g: text.ratio(g["ratio"]),
+        "95% interval": lambda g: text.interval(g["ratio_low"], g["ratio_high"]),
+        "difference": lambda g: text.points(g["difference"]),
+        "z": lambda g: text.NONE if g["z"] is None else f"{g['z']:+.1f}",
+        "p (adj.)": lambda g: text.probability(g["p_adjusted"]),
+        "shortfall": lambda g: text.NONE if g["shortfall"] is None else f"{g['shortfall']:,.0f}",
+        "one more": lambda g: text.ratio(g["ratio_one_more"]) + (" !" if g["one_decision_matters"] else ""),
+        "<finding": lambda g: Text(g["finding"], style="bold" if g["finding"].startswith("below") else ""),
+    }
+    if width < 120:  # what does not fit is in the files
+        columns = {name: show for name, show in columns.items() if name not in ("difference", "z", "one more")}
+    table = _table(f"{_name(attribute['name'])} (compared with {_name(attribute['reference'])})", *columns)
+    for group in attribute["groups"]:
+        table.add_row(*(show(group) for show in columns.values()))
     return table
 
 
@@ -120,7 +110,7 @@ def _train(console: Any, summary: Mapping[str, Any]) -> None:
             table.add_row(label, *values)
     console.print(table)
     for attribute in summary["audit"]["attributes"]:
-        console.print(_audit_table(attribute))
+        console.print(_audit_table(attribute, console.width))
     console.print(
         f"certificate: {proof['status']}, relative gap {proof['gap']:.1e}, largest violation {proof['violation']:.1e}"
     )

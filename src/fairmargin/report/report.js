@@ -1,0 +1,223 @@
+"use strict";
+(() => {
+  const summary = JSON.parse(document.getElementById("summary").textContent);
+  const points = summary.points, answers = summary.answers.filter((a) => a.details);
+  const free = points[0], $ = (id) => document.getElementById(id);
+  const slider = $("slider"), chooser = $("attribute"), buttons = [...document.querySelectorAll("button[data-answer]")];
+  // What is shown: a point of the frontier, or the answer to a question; and for which attribute.
+  const state = { point: Number(slider.value), answer: null, attribute: -1 };
+
+  const percent = (x, digits = 1) => (x === null || x === undefined ? "–" : (100 * x).toFixed(digits) + "%");
+  const rule = (x) => (x === null || x === undefined ? "–" : x.toFixed(1) + "%");
+  const span = (low, high, unit = "%") => (low === null || low === undefined ? "" : low.toFixed(1) + "–" + high.toFixed(1) + unit);
+  const signed = (x, digits = 1) => (x >= 0 ? "+" : "−") + Math.abs(x).toFixed(digits);
+  const count = (n) => n.toLocaleString("en");
+  const current = () => (state.answer === null ? points[state.point] : answers.find((a) => a.key === state.answer).details);
+  const fairness = (point) => {
+    const test = point.test;
+    if (state.attribute >= 0) return test.attributes[state.attribute];
+    return { p_rule: test.p_rule, low: test.p_rule_low, high: test.p_rule_high, ...(test.worst || {}) };
+  };
+
+  function put(id, text) { $(id).textContent = text; }
+
+  function element(tag, text, className) {
+    const node = document.createElement(tag);
+    if (text !== undefined) node.textContent = text;
+    if (className) node.className = className;
+    return node;
+  }
+
+  function name(text) {
+    const outer = element("span", undefined, "clip"), inner = element("bdi", text, "name");
+    if (text.length > 60) outer.title = text;
+    outer.append(inner);
+    return outer;
+  }
+
+  function heading(text) {
+    const cell = element("th");
+    cell.scope = "row";
+    cell.append(name(text));
+    return cell;
+  }
+
+  function showCards(point) {
+    const test = point.test, fair = fairness(point), before = fairness(free);
+    put("accuracy", percent(test.accuracy));
+    put("accuracy-more", "95%: " + span(100 * test.accuracy_low, 100 * test.accuracy_high) + "; " +
+      signed(100 * (test.accuracy - free.test.accuracy)) + " points");
+    put("rule", rule(fair.p_rule));
+    put("rule-more", (fair.low === null || fair.low === undefined ? "" : "95%: " + span(fair.low, fair.high) + "; ") +
+      (before.p_rule === null || fair.p_rule === null ? "" : signed(fair.p_rule - before.p_rule) + " points"));
+    put("gained", "+" + count(point.gained));
+    put("lost", "−" + count(point.lost));
+    put("changed", percent((point.gained + point.lost) / test.people) + " of " + count(test.people) + " people change");
+    put("loss", point.relative_loss === null ? "–" : signed(100 * point.relative_loss, 2) + "%");
+    const which = state.answer === null ? "Point " + (state.point + 1) + " of " + points.length : "“" + point_question() + "”";
+    put("said", which + ": " + percent(test.accuracy) + " accuracy, p%-rule " + rule(fair.p_rule) + ", " +
+      count(point.gained) + " people gain and " + count(point.lost) + " lose the positive decision.");
+  }
+
+  const point_question = () => answers.find((a) => a.key === state.answer).question;
+
+  function showGroups(point) {
+    const body = $("groups");
+    body.replaceChildren();
+    let attribute = null;
+    const top = Math.max(...points.concat(answers.map((a) => a.details)).flatMap((p) => p.test.groups.map((g) => g.rate)), 1e-9);
+    point.test.groups.forEach((group, k) => {
+      if (group.attribute !== attribute) {
+        attribute = group.attribute;
+        const row = element("tr", undefined, "group-head"), cell = element("th");
+        cell.colSpan = 6;
+        cell.scope = "colgroup";
+        cell.append(name(attribute));
+        row.append(cell);
+        body.append(row);
+      }
+      const row = element("tr"), before = free.test.groups[k], bar = element("div", undefined, "bar");
+      const now = element("i"), then = element("b"), cell = element("td");
+      now.style.width = (100 * group.rate) / top + "%";
+      then.style.left = (100 * before.rate) / top + "%";
+      bar.setAttribute("aria-hidden", "true");
+      bar.append(now, then);
+      cell.append(bar);
+      row.append(heading(group.group), element("td", count(group.people), "optional"), element("td", percent(before.rate)),
+        element("td", percent(group.rate)), cell, element("td", "+" + count(group.gained) + " / −" + count(group.lost)));
+      row.cells[3].title = "95%: " + span(100 * group.low, 100 * group.high);
+      body.append(row);
+    });
+  }
+
+  function showCoefficients(point) {
+    const body = $("coefficients");
+    body.replaceChildren(...point.coefficients.filter((c) => Math.abs(c.change) > 1e-12).map((c) => {
+      const row = element("tr");
+      row.append(heading(c.feature), element("td", c.before.toFixed(3)), element("td", c.after.toFixed(3)),
+        element("td", signed(c.change, 3)));
+      return row;
+    }));
+    $("coefficients-none").hidden = body.children.length > 0;
+    $("coefficients-table").hidden = body.children.length === 0;
+  }
+
+  function showProof(point) {
+    const proof = point.certificate, scientific = (x) => Number(x).toExponential(1);
+    put("proof", !point.proven ? "Found by a search: every problem on the way was solved to its optimum (the last within " +
+        scientific(proof.gap) + "), but that no better classifier exists is not proven. The prices are those of the last problem."
+      : proof.status === "solved"
+      ? "Proven: no classifier that meets the same limits has a training objective lower by more than " + scientific(proof.gap) +
+        " of it; the limits are kept within " + scientific(proof.violation) + "."
+      : "The solver ended with “" + proof.status + "”, at a gap of " + scientific(proof.gap) + " and a violation of " +
+        scientific(proof.violation) + ".");
+    $("prices").replaceChildren(...point.covariance.map((c, k) => {
+      const row = element("tr"), price = point.shadow_prices[k];
+      row.append(heading(c.attribute + " = " + c.group), element("td", c.value.toFixed(4)),
+        element("td", !price || price.value === null ? "–" : Math.abs(price.value).toPrecision(4)));
+      return row;
+    }));
+  }
+
+  function showTable() {
+    document.querySelectorAll("tr[data-point]").forEach((row) => {
+      const here = state.answer === null ? row.dataset.point === String(state.point) : row.dataset.point === state.answer;
+      row.classList.toggle("here", here);
+    });
+  }
+
+  // The chart. Names from the data never reach it: plotly reads some of HTML in its texts.
+  const media = window.matchMedia("(prefers-color-scheme: dark)");
+  const colour = (variable) => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
+  const symbols = { p80: "star", loss2: "diamond", nobody: "square" };
+  const chart = $("chart"), narrow = () => chart.clientWidth < 520;
+
+  // Places of classifiers, with bars for their intervals unless there are so many that bars hide the rest.
+  function bars(list, strong) {
+    const fair = list.map(fairness), test = list.map((p) => p.test);
+    const style = { visible: strong !== null, thickness: strong ? 2 : 1, width: 0, color: colour(strong ? "--focus" : "--before") };
+    const arm = (values, minus, plus) => ({ type: "data", symmetric: false, array: values.map((v, k) => plus[k] - v), arrayminus: values.map((v, k) => v - minus[k]), ...style });
+    return {
+      x: fair.map((f) => f.p_rule),
+      y: test.map((t) => 100 * t.accuracy),
+      error_x: arm(fair.map((f) => f.p_rule), fair.map((f) => f.low), fair.map((f) => f.high)),
+      error_y: arm(test.map((t) => 100 * t.accuracy), test.map((t) => 100 * t.accuracy_low), test.map((t) => 100 * t.accuracy_high)),
+    };
+  }
+
+  function traces() {
+    const hover = "accuracy %{y:.1f}%<br>p%-rule %{x:.1f}%<extra>%{fullData.name}</extra>";
+    const made = [{
+      ...bars(points, null), name: "frontier", mode: "lines+markers", hovertemplate: hover,
+      line: { color: colour("--accent"), width: 2 }, marker: { size: 7, color: colour("--accent") },
+    }];
+    answers.forEach((a) => made.push({
+      ...bars([a.details], false), name: a.question, mode: "markers", hovertemplate: hover,
+      marker: { size: 14, symbol: symbols[a.key] || "cross", color: colour("--warn"), line: { width: 1, color: colour("--panel") } },
+    }));
+    made.push({
+      ...bars([current()], true), name: "shown below", mode: "markers", hoverinfo: "skip",
+      marker: { size: 20, symbol: "circle-open", color: colour("--focus"), line: { width: 4 } },
+    });
+    return made;
+  }
+
+  function layout() {
+    const axis = { gridcolor: colour("--rule"), zeroline: false, ticksuffix: "%", fixedrange: true, automargin: true };
+    return {
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("--ink"), family: "system-ui, sans-serif", size: 13 },
+      margin: { l: 55, r: 12, t: 8, b: 45 }, dragmode: false, hovermode: "closest",
+      xaxis: { ...axis, title: { text: "p%-rule (fairer →)" }, range: range(), },
+      yaxis: { ...axis, title: { text: "accuracy" }, range: height() },
+      legend: narrow() ? { orientation: "h", y: -0.25, x: 0 } : { x: 1, xanchor: "right", y: 1, bgcolor: "rgba(0,0,0,0)" },
+      shapes: [{ type: "line", x0: 80, x1: 80, y0: 0, y1: 1, yref: "paper", line: { dash: "dot", width: 1.5, color: colour("--soft") } }],
+      annotations: [{ x: 80, y: 0, yref: "paper", yanchor: "bottom", xanchor: "left", text: " 80%-rule", showarrow: false, font: { color: colour("--soft") } }],
+    };
+  }
+
+  function range() {
+    const all = points.concat(answers.map((a) => a.details)).map(fairness);
+    const low = Math.min(75, ...all.map((f) => f.low ?? 100), ...all.map((f) => f.p_rule ?? 100));
+    return [Math.max(0, low - 3), 102];
+  }
+
+  function height() {
+    const all = points.concat(answers.map((a) => a.details)).map((p) => p.test);
+    const low = Math.min(...all.map((t) => 100 * t.accuracy_low)), high = Math.max(...all.map((t) => 100 * t.accuracy_high));
+    return [low - 0.5, high + 0.5];
+  }
+
+  function drawChart() {
+    Plotly.react(chart, traces(), layout(), { displayModeBar: false, responsive: true, staticPlot: false });
+  }
+
+  function show() {
+    const point = current();
+    slider.value = state.point;
+    slider.setAttribute("aria-valuetext", "point " + (state.point + 1) + " of " + points.length + ", accuracy " +
+      percent(points[state.point].test.accuracy) + ", p%-rule " + rule(fairness(points[state.point]).p_rule));
+    buttons.forEach((b) => b.setAttribute("aria-pressed", String(b.dataset.answer === state.answer)));
+    showCards(point);
+    showGroups(point);
+    showCoefficients(point);
+    showProof(point);
+    showTable();
+    drawChart();
+  }
+
+  slider.addEventListener("input", () => { state.point = Number(slider.value); state.answer = null; show(); });
+  buttons.forEach((b) => b.addEventListener("click", () => { state.answer = b.dataset.answer; show(); }));
+  chooser.addEventListener("change", () => { state.attribute = Number(chooser.value); show(); });
+  show();
+  chart.on("plotly_click", (event) => {
+    const at = event.points[0];
+    if (at.curveNumber === 0) { state.point = at.pointNumber; state.answer = null; }
+    else if (at.curveNumber <= answers.length) state.answer = answers[at.curveNumber - 1].key;
+    show();
+  });
+  media.addEventListener("change", drawChart);
+  window.addEventListener("resize", drawChart);
+  const folded = [...document.querySelectorAll("details:not([open])")];
+  window.addEventListener("beforeprint", () => folded.forEach((d) => { d.open = true; }));
+  window.addEventListener("afterprint", () => folded.forEach((d) => { d.open = false; }));
+})();
