@@ -55,6 +55,7 @@ _REFINED = 5000  # people up to whom a fit is refined unless told otherwise
 _REFINED_RANK = 256  # landmarks to begin with where refinement does the rest
 _RANK = 400  # and where it does not
 _ROUNDS = 100  # of refinement, at most
+_AIM = 0.7  # share of the tolerance to refine to: the last solution is a little off the one that was measured
 _SINGLES = 16  # people who get a function of their own in a round
 
 
@@ -391,7 +392,7 @@ class _Refinement:
         if outcome.unconstrained is not None and outcome.unconstrained is not outcome.solution:
             pairs.append((self.free, outcome.unconstrained))
         gaps = [self.gap(task, solution, function) for function, solution in pairs]
-        short = [function for (function, _), gap in zip(pairs, gaps, strict=True) if gap > self.tol]
+        short = [function for (function, _), gap in zip(pairs, gaps, strict=True) if gap > _AIM * self.tol]
         if not short:
             return max(gaps), False
         # Coefficients that keep changing are those between their bounds: such people get functions of their own.

@@ -20,6 +20,7 @@ Index = NDArray[np.intp]
 
 NAMES = ("linear", "poly", "rbf", "sigmoid")
 _BLOCK_ENTRIES = 1 << 17  # of a kernel matrix at once: they stay in the second-level cache
+_TILE = 256  # rows and columns of a matrix compared with its transpose at once
 _DOUBLE = float(np.finfo(np.float64).eps)
 
 
@@ -190,17 +191,17 @@ class PrecomputedGram:
     def check(self) -> None:
         """Raise unless the matrix is symmetric."""
         K, n = self.K, len(self)
-        size = max(1, _BLOCK_ENTRIES // n)
-        for start in range(0, n, size):
-            block = slice(start, start + size)
-            off = np.abs(K[block] - K[:, block].T)
-            if np.any(off > 100 * self.precision * (np.abs(K[block]) + np.abs(K[:, block].T)) + 1e-10 * np.max(K)):
-                i, j = np.unravel_index(int(np.argmax(off)), off.shape)
-                i = i + start
-                raise ValueError(
-                    "The precomputed kernel matrix is not symmetric: entry "
-                    f"({i}, {j}) is {K[i, j]:g} and entry ({j}, {i}) is {K[j, i]:g}."
-                )
+        slack = max(1e-10, 100 * self.precision) * float(np.max(np.abs(self.diagonal()), initial=0.0))
+        for i in range(0, n, _TILE):
+            for j in range(0, i + 1, _TILE):
+                off = np.abs(K[i : i + _TILE, j : j + _TILE] - K[j : j + _TILE, i : i + _TILE].T)
+                if np.max(off) > slack:
+                    a, b = np.unravel_index(int(np.argmax(off)), off.shape)
+                    a, b = a + i, b + j
+                    raise ValueError(
+                        f"The precomputed kernel matrix is not symmetric: entry ({a}, {b}) is {K[a, b]:g} and entry "
+                        f"({b}, {a}) is {K[b, a]:g}."
+                    )
 
 
 def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, X: Any, weight: Array) -> Kernel:
