@@ -271,12 +271,6 @@ def reduce_wide(X: Any) -> WideReduction:
     The optimum lies in the row space of ``X`` (the covariance rows are in it too), so nothing is lost and
     the Newton systems shrink from d x d to N x N.
     """
-    if not sp.issparse(X):
-        Q, R = scipy.linalg.qr(np.asarray(X, dtype=np.float64).T, mode="economic", check_finite=False)
-        return WideReduction(np.ascontiguousarray(R.T), Q)
-    gram = (X @ X.T).toarray()
-    values, U = scipy.linalg.eigh(gram, check_finite=False)
-    keep = values > 1e-12 * max(values[-1], 1e-300)
-    root = np.sqrt(values[keep])
-    U = U[:, keep]
-    return WideReduction(np.ascontiguousarray(U * root), np.asarray(X.T @ (U / root)))
+    X = X.toarray() if sp.issparse(X) else X  # the basis is as large, and dense
+    Q, R = scipy.linalg.qr(np.asarray(X, dtype=np.float64).T, mode="economic", check_finite=False)
+    return WideReduction(np.ascontiguousarray(R.T), Q)

@@ -63,7 +63,7 @@ def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:
     size = width[alive]
     scaled = M[np.ix_(alive, alive)] / size / size[:, None]
     q, lower, upper = q[alive] / size, lower[alive] / size, upper[alive] / size
-    slack = 1e-13 * (1.0 + np.abs(q))
+    slack = 1e-13 * np.abs(q) + 1e-14 * np.abs(q).max()
     moved, eps = np.zeros(len(alive)), _PROXIMAL * (len(alive) - 1)
     definite = scaled + eps * np.eye(len(alive))
     for _ in range(_ROUNDS):
