@@ -97,4 +97,5 @@ class Path:
         theta = first.theta + share * (second.theta - first.theta)
         multipliers = first.multipliers + share * (second.multipliers - first.multipliers)
         scores = first.scores + share * (second.scores - first.scores)
-        return Start(theta, multipliers, first.hessian, first.alpha, scores)
+        alpha = np.clip(first.alpha + share * (second.alpha - first.alpha), 0.0, self.task.problem.weight)
+        return Start(theta, multipliers, first.hessian, alpha, scores)

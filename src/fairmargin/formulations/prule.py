@@ -271,8 +271,8 @@ def _search_decisions(task: Task, judge: _Judge, free: Solution) -> list[_Candid
     family = _DecisionFamily(task, judge, free)
     found: list[_Candidate] = []
     several = len(family.share) > 1
-    for sticky in (False, True) if several else (False,):
-        family.direction = family.find_direction(sticky)
+    for way in ("ascent", "sticky", "bold") if several else ("ascent",):
+        family.direction = family.find_direction(way)
         found += _Walk(judge, family).search(np.linspace(1.2, 0.3, 7))
     return found + _polish(family, judge, found) if several else found
 
@@ -345,28 +345,32 @@ class _DecisionFamily:
         """Return the prices ``t direction`` by attribute and category."""
         return self.task.sensitive.series(t * self.direction, "price")
 
-    def find_direction(self, sticky: bool) -> Array:
+    def find_direction(self, way: str) -> Array:
         """Return prices at which the rule is (about) reached at the solution's own intercept.
 
         The gap between a group and the rest falls in the group's price. As in a dual ascent, a price grows while
-        its gap exceeds the rule's room and falls back to zero while it does not, by damped secant steps. A ``sticky``
-        price does not fall back: less principled, and at times better where the gaps of rare groups jump.
+        its gap exceeds the rule's room and falls back to zero while it does not, by damped secant steps. A "sticky"
+        price does not fall back, and a "bold" one takes steps that grow as its group is rarer: less principled,
+        and at times better where the gaps of rare groups jump.
         """
         prices = np.zeros(len(self.share))
-        slope = np.full(len(prices), 0.4)
+        slope, longest = np.full(len(prices), 0.4), np.full(len(prices), 0.2)
+        if way == "bold":
+            slope, longest = self.share * (1.0 - self.share), 0.15 / (self.share * (1.0 - self.share))
+        steepest = slope.copy()
         gap, room = self._gaps(self.free.scores)
         best, least = prices, np.inf
         for _ in range(_VECTOR_STEPS):
             wanted = np.clip(gap, -room, room)
-            if not sticky:
+            if way == "ascent":
                 wanted = np.where(prices > 0, room, np.where(prices < 0, -room, wanted))
-            moved = prices + np.clip((gap - wanted) / slope, -0.2, 0.2)
+            moved = prices + np.clip((gap - wanted) / slope, -longest, longest)
             moved = np.where(prices * moved < 0, 0.0, moved)  # a price stops at zero before it changes sides
             change = moved - prices
             prices = moved
             before, (gap, room) = gap, self._gaps(self.priced(prices)[1].scores)
             seen = np.divide(before - gap, change, out=slope.copy(), where=np.abs(change) > 1e-6)
-            slope = np.clip(0.6 * slope + 0.4 * seen, 0.05, 5.0)
+            slope = np.clip(0.6 * slope + 0.4 * seen, 0.1 * steepest, 10.0 * steepest)
             excess = float(np.max(np.abs(gap) - room))
             if excess < least:
                 best, least = prices, excess
