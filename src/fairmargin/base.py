@@ -187,6 +187,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         scores = self.decision_function(X)
         return np.column_stack([-np.logaddexp(0.0, scores), -np.logaddexp(0.0, -scores)])
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Data that were read but refused have left no classifier."""
+        return hasattr(self, "certificate_")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False

@@ -71,6 +71,7 @@ def validate_training(
         X, signed, weight = X[kept], signed[kept], weight[kept]
         sensitive = None if sensitive is None else sensitive.take(kept)
         _check_two_classes(signed, classes)
+        _check_two_groups(sensitive)
     loss_weight = weight * _class_factors(class_weight, classes, signed)
     return TrainingData(X, signed, classes, weight, loss_weight, sensitive, kept, n)
 
@@ -99,6 +100,15 @@ def _check_two_classes(signed: Array, classes: NDArray[Any]) -> None:
     if abs(signed.sum()) == len(signed):
         only = classes[1] if signed[0] > 0 else classes[0]
         raise ValueError(f"All people with a positive weight are of one class ({only!r}); two classes are needed.")
+
+
+def _check_two_groups(sensitive: Sensitive | None) -> None:
+    for attribute in () if sensitive is None else sensitive.attributes:
+        if not np.any(np.ptp(attribute.columns(), axis=0)):
+            raise ValueError(
+                f"All people with a positive weight are in only one group of the sensitive attribute {attribute.name!r}: "
+                "there is nothing to be fair between."
+            )
 
 
 def _class_factors(class_weight: Any, classes: NDArray[Any], signed: Array) -> Array:

@@ -1,0 +1,228 @@
+"""Bad input gets one clear sentence, and nothing is trained."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from fairmargin import CovarianceBound, FairLinearSVC, FairLogisticRegression, FairMarginClassifier, p_rule
+
+N = 60
+ESTIMATORS = [FairLogisticRegression, FairLinearSVC, FairMarginClassifier]
+
+
+@pytest.fixture
+def people():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N, 3))
+    z = np.where(X[:, 0] + rng.normal(size=N) > 0, "m", "f")
+    y = (X[:, 1] + rng.normal(size=N) > 0).astype(int)
+    return {"X": X, "y": y, "sensitive_features": z}
+
+
+def spoil(array, value):
+    array = np.array(array, dtype=float)
+    array.flat[5] = value
+    return array
+
+
+def refuse(model, words, **fit):
+    with pytest.raises(ValueError, match=words) as caught:
+        model.fit(fit.pop("X"), fit.pop("y"), **fit)
+    message = str(caught.value)
+    assert message.strip()
+    assert not hasattr(model, "coef_")
+    assert not hasattr(model, "certificate_")
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    with pytest.raises(NotFittedError):
+        model.predict(np.zeros((2, 3)))
+    return message
+
+
+BAD_FITS = {
+    "no sensitive features": ({"sensitive_features": None}, "needs sensitive_features in fit.*constraint=None"),
+    "nan in X": ({"X": lambda p: spoil(p["X"], np.nan)}, "NaN"),
+    "inf in X": ({"X": lambda p: spoil(p["X"], np.inf)}, "infinity"),
+    "nan in sparse X": ({"X": lambda p: sp.csr_matrix(spoil(p["X"], np.nan))}, "NaN"),
+    "nan in z": (
+        {"sensitive_features": lambda p: spoil(np.arange(N), np.nan)},
+        "'sensitive' is missing .nan. for 1 people",
+    ),
+    "none in z": ({"sensitive_features": ["a", None] * (N // 2)}, "is missing .nan. for 30 people"),
+    "null in polars z": ({"sensitive_features": pl.Series("sex", ["a", None] * (N // 2))}, "'sex' is missing"),
+    "inf in z": ({"sensitive_features": lambda p: spoil(np.arange(N), np.inf)}, "infinite values"),
+    "short z": ({"sensitive_features": ["a", "b"]}, "has 2 rows, but there are 60 people in X"),
+    "short y": ({"y": [0, 1]}, "inconsistent numbers of samples"),
+    "short weight": ({"sample_weight": [1.0, 2.0]}, "sample_weight"),
+    "one group": ({"sensitive_features": ["a"] * N}, "'sensitive' has only one group .'a'."),
+    "one group, numbers": ({"sensitive_features": np.zeros(N)}, "only one group"),
+    "one group of weight": (
+        {"sensitive_features": ["a"] * 30 + ["b"] * 30, "sample_weight": [1.0] * 30 + [0.0] * 30},
+        "only one group",
+    ),
+    "one class": ({"y": np.ones(N)}, "one class"),
+    "one class of weight": (
+        {"y": np.repeat([0, 1], 30), "sample_weight": [1.0] * 30 + [0.0] * 30},
+        "positive weight are of one class",
+    ),
+    "three classes": ({"y": np.arange(N) % 3}, "Only binary classification is supported"),
+    "regression target": ({"y": np.linspace(0, 1, N)}, "Unknown label type|binary"),
+    "nan in y": ({"y": lambda p: spoil(p["y"], np.nan)}, "NaN"),
+    "negative weight": ({"sample_weight": lambda p: spoil(np.ones(N), -1.0)}, "[Nn]egative values"),
+    "nan weight": ({"sample_weight": lambda p: spoil(np.ones(N), np.nan)}, "NaN"),
+    "no weight": ({"sample_weight": np.zeros(N)}, "Every sample weight is zero|at least one non-zero"),
+    "no people": ({"X": np.empty((0, 3)), "y": [], "sensitive_features": []}, "0 sample"),
+    "no features": ({"X": np.empty((N, 0))}, "0 feature"),
+    "scalar z": ({"sensitive_features": 1.0}, "one value .or row. for each person"),
+    "cube z": ({"sensitive_features": np.zeros((N, 2, 2))}, "one or two dimensions, got 3"),
+    "no z column": ({"sensitive_features": pd.DataFrame(index=range(N))}, "no column"),
+    "complex X": ({"X": lambda p: p["X"] + 1j}, "[Cc]omplex"),
+    "text in X": ({"X": lambda p: p["X"].astype(str).astype(object) + "x"}, "could not convert|convert"),
+}
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("what", BAD_FITS)
+def test_bad_data_are_refused(estimator, what, people):
+    changes, words = BAD_FITS[what]
+    changed = {name: value(people) if callable(value) else value for name, value in changes.items()}
+    refuse(estimator(), words, **(people | changed))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"C": 0}, "C must be positive"),
+        ({"C": -1.0}, "C must be positive"),
+        ({"C": np.nan}, "C must be finite"),
+        ({"C": "1"}, "C must be a number"),
+        ({"C": None}, "C must be a number"),
+        ({"C": True}, "C must be a number"),
+        ({"tol": 0.0}, "tol must be positive"),
+        ({"tol": np.inf}, "tol must be finite"),
+        ({"max_iter": 0}, "max_iter must be positive"),
+        ({"max_iter": "many"}, "max_iter must be a number"),
+        ({"constraint": 0.1}, "constraint must be None or one of"),
+        ({"constraint": "p_rule"}, "constraint must be None or one of"),
+        ({"class_weight": {0: 1.0, 1: 0.0}}, "class_weight must be positive"),
+        ({"class_weight": {0: 1.0, 1: -2.0}}, "class_weight must be positive"),
+    ],
+)
+def test_bad_parameters_are_refused(estimator, parameters, words, people):
+    refuse(estimator(**parameters), words, **people)
+
+
+def test_unknown_losses_are_refused(people):
+    refuse(FairLinearSVC(loss="logistic"), "loss must be 'hinge' or 'squared_hinge'", **people)
+    refuse(FairMarginClassifier(loss="l2"), "Unknown loss 'l2'; the known ones are", **people)
+
+
+@pytest.mark.parametrize(
+    ("c", "words"),
+    [
+        (-0.1, "must be zero or positive, got -0.1"),
+        (np.nan, "must be zero or positive, got nan"),
+        ("0.1", "must be a number, got '0.1'"),
+        (None, "must be a number, got None"),
+        (True, "must be a number, got True"),
+        ([0.1], "must be a number"),
+        ({}, "empty mapping"),
+        ({"sex": {}}, "of 'sex' is an empty mapping"),
+        ({"sex": -1}, "of 'sex' must be zero or positive"),
+        ({"race": {"Black": "none"}}, "of 'race' of 'Black' must be a number"),
+    ],
+)
+def test_bad_bounds_cannot_be_written_down(c, words):
+    with pytest.raises(ValueError, match=words):
+        CovarianceBound(c)
+
+
+def test_relative_is_yes_or_no():
+    with pytest.raises(ValueError, match="relative must be True or False"):
+        CovarianceBound(0.1, relative="yes")
+
+
+@pytest.mark.parametrize(
+    ("c", "words"),
+    [
+        ({"gender": 0.0}, "attribute 'gender', which is not among the sensitive features; the known ones are 'sex'"),
+        ({"sex": {"x": 0.0}}, "category 'x' of 'sex', which does not occur; the known ones are 'f', 'm'"),
+        ({"age": {"old": 0.0}}, "'age' is numeric and has no categories"),
+    ],
+)
+def test_bounds_on_the_unknown_name_the_known(c, words, people):
+    table = pd.DataFrame({"sex": people["sensitive_features"], "age": np.linspace(20.5, 70, N)})
+    refuse(FairLogisticRegression(constraint=CovarianceBound(c)), words, **people | {"sensitive_features": table})
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_a_sensitive_attribute_among_the_features_is_refused_by_name(frame, people):
+    X = frame({"income": people["X"][:, 0], "sex": people["X"][:, 1]})
+    z = frame({"sex": people["sensitive_features"]})
+    words = "'sex' is also a column of X: deciding by it is disparate treatment"
+    refuse(FairLogisticRegression(), words, X=X, y=people["y"], sensitive_features=z)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("code", [(0, 1), (1, 0), (-1, 1), (3.5, 7.25)])
+def test_a_sensitive_attribute_among_the_features_is_refused_by_its_values(code, sparse, people):
+    column = np.where(people["sensitive_features"] == "m", *code)
+    X = np.column_stack([people["X"], column])
+    words = "Column number 3 of X tells the same as the sensitive attribute 'sensitive'"
+    refuse(FairLogisticRegression(), words, **people | {"X": sp.csr_matrix(X) if sparse else X})
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_one_category_or_a_number_among_the_features_is_refused(sparse, people):
+    race = np.array(["a", "b", "c"])[np.arange(N) % 3]
+    age = 20 + 50 * np.random.default_rng(1).random(N)
+    kind = sp.csr_matrix if sparse else np.asarray
+    X = kind(np.column_stack([people["X"], race == "b"]))
+    refuse(FairLinearSVC(), r"Column number 3.*\('b'\)", **people | {"X": X, "sensitive_features": race})
+    X = kind(np.column_stack([people["X"], age / 365.25]))
+    refuse(FairLinearSVC(), "Column number 3.*disparate treatment", **people | {"X": X, "sensitive_features": age})
+
+
+def test_a_rare_difference_is_no_disparate_treatment():
+    """Equal on nearly everybody is not equal; a constant column is not equal either."""
+    rng = np.random.default_rng(0)
+    z = rng.random(5000) < 0.5
+    proxy = z.copy()
+    proxy[[17, 4018]] ^= True
+    X = np.column_stack([proxy, rng.normal(size=5000), np.ones(5000)]).astype(float)
+    y = X[:, 1] + proxy + rng.normal(size=5000) > 0.5
+    assert FairLogisticRegression().fit(X, y, sensitive_features=z).certificate_.gap <= 1e-9
+
+
+def test_a_failed_fit_leaves_an_earlier_one_alone(people):
+    model = FairLogisticRegression().fit(people["X"], people["y"], sensitive_features=people["sensitive_features"])
+    before = model.coef_.copy()
+    with pytest.raises(ValueError, match="one group"):
+        model.fit(people["X"], people["y"], sensitive_features=np.zeros(N))
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+def test_numbers_of_features_must_agree_when_deciding(people):
+    model = FairLogisticRegression().fit(people["X"], people["y"], sensitive_features=people["sensitive_features"])
+    with pytest.raises(ValueError, match="expecting 3 features"):
+        model.predict(np.zeros((2, 4)))
+
+
+def test_metrics_refuse_too():
+    with pytest.raises(ValueError, match="y_pred is empty"):
+        p_rule(None, [], sensitive_features=[])
+    with pytest.raises(ValueError, match="has 2 rows"):
+        p_rule(None, [0, 1, 1], sensitive_features=["a", "b"])
+    with pytest.raises(ValueError, match="fewer than two groups"):
+        p_rule(None, [0, 1], sensitive_features=["a", "a"])
+    with pytest.raises(ValueError, match="method must be"):
+        p_rule(None, [0, 1], sensitive_features=["a", "b"], method="all")
+    with pytest.raises(ValueError, match="numeric and has no groups"):
+        p_rule(None, [0, 1, 1], sensitive_features=[0.5, 1.5, 2.5])
+    with pytest.raises(ValueError, match="give pos_label"):
+        p_rule(None, ["a", "b", "c"], sensitive_features=[0, 1, 1])
