@@ -22,6 +22,8 @@ _TOP = 0.01
 _CUT = 0.5  # a covariance counts as cut when less than half of it is left
 _FOLLOWED = 0.3  # and the decisions as following when at least this share of their disparity went too
 
+_MATTERS = 0.1  # correlation with the decisions from which on a disparity is more than chance
+
 
 class CovarianceWarning(UserWarning):
     """The covariance was cut, but the decisions hardly moved."""
@@ -40,6 +42,8 @@ class Movement:
         ``1 - |cov| / |cov*|``: how much of the unconstrained covariance is gone.
     decision_cut : (K,)
         The same for the covariance with the decisions ``f(x) >= 0`` in place of the scores.
+    disparity_left : (K,)
+        Absolute correlation of the column with the decisions: what the cut has left.
     decisions_changed : float
         Share of people whose decision differs from the unconstrained classifier's.
     """
@@ -47,6 +51,7 @@ class Movement:
     concentration: Array
     covariance_cut: Array
     decision_cut: Array
+    disparity_left: Array
     decisions_changed: float
 
 
@@ -64,8 +69,14 @@ def measure_movement(centred: Array, people_weight: Array, before: Array, after:
         concentration,
         _cut(before @ weighted, after @ weighted),
         _cut(accepted @ weighted, accept @ weighted),
+        _correlation(weighted, centred, accept @ weight, accept @ weighted),
         float(weight @ (accept != accepted)),
     )
+
+
+def _correlation(weighted: Array, centred: Array, rate: float, covariance: Array) -> Array:
+    spread = np.sqrt(np.einsum("ik,ik->k", weighted, centred) * rate * (1.0 - rate))
+    return np.divide(np.abs(covariance), spread, out=np.zeros_like(covariance), where=spread > 0)
 
 
 def _cut(before: Array, after: Array) -> Array:
@@ -73,8 +84,9 @@ def _cut(before: Array, after: Array) -> Array:
 
 
 def warn_if_bought(movement: Movement, labels: list[tuple[str, object]]) -> None:
-    """Warn for every column whose covariance was cut while the decisions stayed."""
+    """Warn for every column whose covariance was cut while a disparity of the decisions worth the name stayed."""
     bought = (movement.covariance_cut >= _CUT) & (movement.decision_cut < _FOLLOWED * movement.covariance_cut)
+    bought &= movement.disparity_left >= _MATTERS
     for k in np.flatnonzero(bought):
         name, category = labels[k]
         warnings.warn(

@@ -106,8 +106,8 @@ def _check_two_groups(sensitive: Sensitive | None) -> None:
     for attribute in () if sensitive is None else sensitive.attributes:
         if not np.any(np.ptp(attribute.columns(), axis=0)):
             raise ValueError(
-                f"All people with a positive weight are in only one group of the sensitive attribute {attribute.name!r}: "
-                "there is nothing to be fair between."
+                f"All people with a positive weight are in only one group of the sensitive attribute "
+                f"{attribute.name!r}: there is nothing to be fair between."
             )
 
 
