@@ -490,7 +490,8 @@ class FairSVC(FairClassifier):
     approximation_error_ : float
         Share of the trace of the kernel matrix that the landmarks leave out.
     refined_ : bool
-        Whether ``certificate_`` speaks of the full kernel.
+        Whether ``certificate_`` speaks of the full kernel. Bounds other than on covariances are met on a span that
+        is refined for no constraint and for zero covariance; ``certificate_`` then speaks of the span.
     {attributes}
 
     Examples
@@ -560,7 +561,7 @@ class FairSVC(FairClassifier):
         constraint = self._constraint()
         known = constraint is None or isinstance(constraint, CovarianceBound)
         task = work.run(constraint if known else CovarianceBound(0.0))
-        return _KernelTask(**vars(task), span=span, refinement=work)
+        return _KernelTask(**vars(task), span=span, refinement=work if known else None)
 
     def _refines(self, parameters: _KernelParameters, n: int) -> bool:
         if not (isinstance(self.refine, bool | np.bool_) or self.refine == "auto"):
