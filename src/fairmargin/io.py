@@ -160,11 +160,15 @@ def _estimator_to_plain(estimator: Any) -> dict[str, Any]:
     fitted = {key: value for key, value in vars(estimator).items() if key.endswith("_") and not key.startswith("__")}
     if "classes_" not in fitted:
         raise ModelFileError(f"This {name} is not fitted: there is nothing to save.")
-    return {
+    plain = {
         "class": name,
         "parameters": _to_plain(estimator.get_params(deep=False)),
         "fitted": _to_plain(fitted),
     }
+    if "_kernel" in vars(estimator):  # None where the kernel matrix is the user's own
+        kernel = estimator._kernel
+        plain["kernel"] = None if kernel is None else _to_plain(dataclasses.asdict(kernel))
+    return plain
 
 
 def _estimator_from_plain(plain: Mapping[str, Any]) -> Any:
@@ -177,6 +181,13 @@ def _estimator_from_plain(plain: Mapping[str, Any]) -> Any:
         if not isinstance(key, str) or not key.isidentifier() or not key.endswith("_") or key.startswith("__"):
             raise ValueError(f"it has a fitted attribute {key!r}")
         setattr(estimator, key, value)
+    if "kernel" in plain:
+        from fairmargin.kernel_matrix import NAMES, Kernel
+
+        kernel = _from_plain(plain["kernel"])
+        if kernel is not None and kernel["function"] not in NAMES:
+            raise ValueError(f"it has an unknown kernel {kernel['function']!r}")
+        estimator._kernel = None if kernel is None else Kernel(**kernel)
     _check_fitted(estimator)
     return estimator
 
@@ -185,14 +196,19 @@ def _check_fitted(estimator: Any) -> None:
     """Refuse a model whose numbers cannot decide."""
     if np.shape(estimator.classes_) != (2,):
         raise ValueError("it does not have two classes")
-    coef = getattr(estimator, "coef_", None)
-    if coef is not None and "coef_" in vars(estimator):
-        if np.shape(coef) != (1, estimator.n_features_in_):
-            raise ValueError(f"it has {np.size(coef)} coefficients for {estimator.n_features_in_} features")
-        if not np.all(np.isfinite(coef)):
-            raise ValueError("a coefficient is not a finite number")
-    if not np.all(np.isfinite(np.asarray(estimator.intercept_, dtype=float))):
-        raise ValueError("the intercept is not a finite number")
+    if "dual_coef_" in vars(estimator):
+        coef, width = estimator.dual_coef_, len(estimator.support_)
+        vectors = np.shape(estimator.support_vectors_)
+        if estimator._kernel is not None and width and vectors != (width, estimator.n_features_in_):
+            raise ValueError(f"its support vectors have the shape {vectors}")
+    else:
+        coef, width = estimator.coef_, estimator.n_features_in_
+    if np.shape(coef) != (1, width):
+        raise ValueError(f"it has {np.size(coef)} coefficients where {width} are needed")
+    if np.shape(estimator.intercept_) != (1,):
+        raise ValueError("it has no intercept")
+    if not (np.all(np.isfinite(coef)) and np.all(np.isfinite(estimator.intercept_))):
+        raise ValueError("a coefficient is not a finite number")
 
 
 def _to_plain(value: Any) -> Any:
@@ -220,7 +236,12 @@ def _to_plain(value: Any) -> Any:
 
 def _object_to_plain(value: Any) -> dict[str, Any]:
     import pandas as pd
+    import scipy.sparse as sp
 
+    if sp.issparse(value):
+        rows = value.tocsr()
+        parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "shape": list(rows.shape)}
+        return {"$sparse": _to_plain(parts)}
     if isinstance(value, pd.Series):
         index = value.index
         names = [None if n is None else str(n) for n in index.names]
@@ -264,6 +285,11 @@ def _marked_from_plain(marker: str, plain: dict[str, Any]) -> Any:
         return tuple(_from_plain(value))
     if marker == "$pairs":
         return {_from_plain(k): _from_plain(v) for k, v in value}
+    if marker == "$sparse":
+        import scipy.sparse as sp
+
+        parts = _from_plain(value)
+        return sp.csr_matrix((parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"]))
     if marker == "$series":
         return _series(_from_plain(value), _from_plain(plain["index"]), plain["names"])
     if marker == "$constraint" and value in _CONSTRAINTS:

@@ -1,29 +1,23 @@
-"""From a file of an analyst to matrices, and back to decisions on the next file.
+"""From the table of an analyst to matrices, and back to decisions on the next table.
 
-Reading (CSV with any common delimiter, gzipped or not, and Parquet), the target and the sensitive columns as
-groups, and one fitted encoder: numbers are imputed with the median and standardised, categories become
-indicators against the most frequent level, rare levels and levels never seen before are one ("other"). Whatever
-was chosen or repaired on the way is said in ``notes``, a sentence each.
+The target and the sensitive columns as groups, and one fitted encoder: numbers are imputed with the median and
+standardised, categories become indicators against the most frequent level, rare levels and levels never seen before
+are one ("other"). Whatever was chosen or repaired on the way is said in ``notes``, a sentence each.
 """
 
 from __future__ import annotations
 
-import csv
-import difflib
-import gzip
-import hashlib
-import io
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from fairmargin.reading import DataError, Table, find_column, read_table, shorten, table_of_frame
 
 __all__ = [
     "DataError",
@@ -41,315 +35,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null")
 MISSING_GROUP = "(missing)"
 OTHER = "(other)"
-_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
-_SAMPLE = 1 << 16
-
-
-class DataError(ValueError):
-    """The data are not what they should be; the message says in one line what, and what to do."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A file that was read: its frame, name and SHA-256, and what was found out while reading."""
-
-    frame: pd.DataFrame
-    source: str
-    sha256: str
-    notes: tuple[str, ...] = ()
-
-    @property
-    def fingerprint(self) -> dict[str, Any]:
-        """What identifies the data: name of the file, checksum, rows and columns."""
-        rows, columns = self.frame.shape
-        return {"source": self.source, "sha256": self.sha256, "rows": rows, "columns": columns}
-
-
-def table_of_frame(frame: pd.DataFrame, source: str, notes: Sequence[str] = ()) -> Table:
-    """Return a table of a frame in memory, with the checksum of its text."""
-    digest = hashlib.sha256(frame.to_csv(index=False).encode()).hexdigest()
-    return Table(frame, source, digest, tuple(notes))
-
-
-def read_table(
-    path: str | Path,
-    *,
-    names: str | Sequence[str] | None = None,
-    delimiter: str | None = None,
-    encoding: str = "utf-8",
-    missing: Iterable[str] = MISSING,
-) -> Table:
-    """Read a CSV or Parquet file.
-
-    Parameters
-    ----------
-    path : path
-    names : str or list of str, optional
-        Names of the columns of a file without header: a list, text with commas, a file with a name a line (UCI's
-        ``name: values.`` too), or ``"adult"``. By default a header is looked for; without one, UCI Adult is
-        recognised, and other columns are numbered.
-    delimiter : str, optional
-        By default the one of comma, semicolon, tab and vertical bar that splits the first lines most evenly.
-    encoding : str, default="utf-8"
-    missing : texts that stand for a missing value
-    """
-    path = Path(path)
-    content = _content(path)
-    digest = hashlib.sha256(content).hexdigest()
-    if content[:2] == b"\x1f\x8b":
-        content = gzip.decompress(content)
-    if content[:4] == b"PAR1":
-        frame, notes = _read_parquet(path, content), list[str]()
-    else:
-        frame, notes = _read_csv(path.name, content, names, delimiter, encoding, tuple(missing))
-    if frame.shape[1] == 0 or len(frame) == 0:
-        raise DataError(f"{path.name} has no rows of data.")
-    frame.columns = _clean_names(frame.columns)
-    return Table(frame, path.name, digest, tuple(notes))
-
-
-def _content(path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise DataError(f"There is no file {str(path)!r}{_nearby(path)}") from None
-    except IsADirectoryError:
-        raise DataError(f"{str(path)!r} is a folder, not a file.") from None
-    except OSError as error:
-        raise DataError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from None
-    if not content.strip():
-        raise DataError(f"{path.name} is empty.")
-    return content
-
-
-def _nearby(path: Path) -> str:
-    try:
-        others = [p.name for p in path.parent.iterdir()]
-    except OSError:
-        return f"; the folder {str(path.parent)!r} does not exist either."
-    near = difflib.get_close_matches(path.name, others, n=1)
-    return f"; did you mean {near[0]!r}?" if near else "."
-
-
-def _read_parquet(path: Path, content: bytes) -> pd.DataFrame:
-    try:
-        return pd.read_parquet(io.BytesIO(content))
-    except ImportError:
-        raise DataError('Reading Parquet needs pyarrow: pip install "fairmargin[cli]".') from None
-    except Exception as error:  # pyarrow has many; none of them is ours
-        raise DataError(f"{path.name} is a damaged Parquet file: {_one_line(error)}.") from None
-
-
-def _read_csv(
-    source: str,
-    content: bytes,
-    names: str | Sequence[str] | None,
-    delimiter: str | None,
-    encoding: str,
-    missing: tuple[str, ...],
-) -> tuple[pd.DataFrame, list[str]]:
-    if b"\0" in content[:4096]:
-        raise DataError(f"{source} is neither a text file nor Parquet.")
-    content = content.removeprefix(b"\xef\xbb\xbf")
-    skipped, content = _without_comment(content)
-    notes = [f"The first line of {source} is a comment and was skipped."] if skipped else []
-    try:
-        sample = content[:_SAMPLE].decode(encoding, errors="strict" if len(content) <= _SAMPLE else "ignore")
-    except (UnicodeDecodeError, LookupError):
-        raise DataError(f"{source} is not {encoding} text; give its encoding, e.g. --encoding latin-1.") from None
-    guessed = _guess_delimiter(sample)
-    if delimiter is None:
-        delimiter = guessed
-        if delimiter != ",":
-            notes.append(f"Columns are separated by {_DELIMITERS[delimiter]}s.")
-    elif len(delimiter) != 1:
-        raise DataError(f"The delimiter must be one character, got {delimiter!r}.")
-    records = _records(sample, delimiter)
-    if len(records[0]) < 2 and guessed != delimiter:
-        raise DataError(
-            f"{source} has one column when read with the delimiter {delimiter!r}; it looks {_DELIMITERS[guessed]}-"
-            f"separated: --delimiter {guessed!r}."
-        )
-    header, columns, said = _choose_names(source, records, names)
-    frame = _parse_csv(source, content, delimiter, encoding, missing, header, columns)
-    return frame, [*notes, *said]
-
-
-def _without_comment(content: bytes) -> tuple[bool, bytes]:
-    """Drop a first line such as that of ``adult.test`` ("|1x3 Cross validator")."""
-    first, _, rest = content.partition(b"\n")
-    if first.startswith((b"|", b"#")) and b"," not in first and b";" not in first and b"\t" not in first:
-        return True, rest
-    return False, content
-
-
-def _parse_csv(
-    source: str,
-    content: bytes,
-    delimiter: str,
-    encoding: str,
-    missing: tuple[str, ...],
-    header: bool,
-    columns: list[str] | None,
-) -> pd.DataFrame:
-    try:
-        return pd.read_csv(
-            io.BytesIO(content),
-            sep=delimiter,
-            encoding=encoding,
-            header=0 if header else None,
-            names=columns,
-            index_col=False,
-            skipinitialspace=True,
-            na_values=list(missing),
-            keep_default_na=False,
-            low_memory=False,
-        )
-    except UnicodeDecodeError:
-        raise DataError(f"{source} is not {encoding} text; give its encoding, e.g. --encoding latin-1.") from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
-        if found:
-            expected, line, saw = found.groups()
-            raise DataError(f"Line {line} of {source} has {saw} columns where the first has {expected}.") from None
-        raise DataError(f"{source} is no proper CSV file: {_one_line(error)}.") from None
-
-
-def _records(sample: str, delimiter: str) -> list[list[str]]:
-    text = sample if len(sample) < _SAMPLE // 2 else sample[: sample.rfind("\n") + 1] or sample
-    try:
-        rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
-        found = [[cell.strip() for cell in row] for _, row in zip(range(100), rows, strict=False) if row]
-    except csv.Error as error:
-        raise DataError(f"This is no proper CSV file: {_one_line(error)}.") from None
-    return found or [[""]]
-
-
-def _guess_delimiter(sample: str) -> str:
-    """Return the delimiter under which most of the first lines have the same number of columns."""
-
-    def evenness(delimiter: str) -> tuple[float, int]:
-        sizes = Counter(len(row) for row in _records(sample, delimiter))
-        size, often = sizes.most_common(1)[0]
-        return (often / sizes.total(), size) if size > 1 else (0.0, 0)
-
-    return max(_DELIMITERS, key=evenness)
-
-
-def _choose_names(
-    source: str, records: list[list[str]], names: str | Sequence[str] | None
-) -> tuple[bool, list[str] | None, list[str]]:
-    """Return whether the first line is a header, the names to use instead of it, and what to say."""
-    header = _has_header(records)
-    width = len(records[0])
-    if names is not None:
-        given = _given_names(names)
-        if len(given) != width:
-            raise DataError(f"--names has {len(given)} names, but {source} has {width} columns.")
-        return header, given, [f"The header of {source} is replaced by the names given."] if header else []
-    if header:
-        return True, None, []
-    if _is_adult(records[0]):
-        return False, _adult_names(), [f"{source} has no header; it was recognised as UCI Adult and named so."]
-    said = f"{source} has no header; its columns are called column_1 to column_{width} (name them with --names)."
-    return False, [f"column_{k + 1}" for k in range(width)], [said]
-
-
-def _has_header(records: list[list[str]]) -> bool:
-    """A first line is a header unless it looks like the lines that follow."""
-    first, rest = records[0], records[1:20]
-    numeric = [bool(rest) and all(_is_number(row[k]) for row in rest if len(row) > k) for k in range(len(first))]
-    if any(column and not _is_number(cell) for column, cell in zip(numeric, first, strict=True)):
-        return True
-    return not any(_is_number(cell) for cell in first if cell)
-
-
-def _is_number(cell: str) -> bool:
-    if cell in MISSING:
-        return True
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _given_names(names: str | Sequence[str]) -> list[str]:
-    if not isinstance(names, str):
-        return [str(name) for name in names]
-    if names == "adult":
-        return _adult_names()
-    if "," in names:
-        return [name.strip() for name in names.split(",")]
-    try:
-        text = Path(names).read_text(encoding="utf-8")
-    except OSError:
-        raise DataError(f"--names takes names with commas between, 'adult', or a file; {names!r} is none.") from None
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("|", "#"))]
-    if len(lines) == 1:
-        return [name.strip() for name in lines[0].split(",")]
-    described = [line.split(":")[0].strip() for line in lines if re.match(r"^[\w .\-]+:\s*\S", line)]
-    return described or [line.strip() for line in lines]
-
-
-def _is_adult(row: list[str]) -> bool:
-    return len(row) == 15 and row[9] in ("Male", "Female") and row[14].rstrip(".") in ("<=50K", ">50K")
-
-
-def _adult_names() -> list[str]:
-    from fairmargin.datasets.adult import COLUMNS
-
-    return list(COLUMNS)
-
-
-def _clean_names(columns: Iterable[Any]) -> pd.Index:
-    given = [str(c) for c in columns]
-    stripped = [name.strip() for name in given]
-    if len(set(stripped)) == len(stripped):
-        return pd.Index(stripped, dtype=object)
-    return pd.Index(given if len(set(given)) == len(given) else _numbered(given), dtype=object)
-
-
-def _numbered(names: list[str]) -> list[str]:
-    seen: Counter[str] = Counter()
-    result = []
-    for name in names:
-        result.append(f"{name}.{seen[name]}" if seen[name] else name)
-        seen[name] += 1
-    return result
-
-
-def _one_line(error: object) -> str:
-    return " ".join(str(error).split())[:200].rstrip(".")
-
-
-def find_column(frame: pd.DataFrame, name: str, role: str = "column") -> str:
-    """Return ``name`` if it is a column; otherwise say which name is nearest."""
-    if name in frame.columns:
-        return name
-    columns = [str(c) for c in frame.columns]
-    folded = {c.casefold().replace("-", "_"): c for c in columns}
-    near = folded.get(name.casefold().replace("-", "_"))
-    if near is None:
-        near = next(iter(difflib.get_close_matches(name, columns, n=1)), None)
-    if near is not None:
-        raise DataError(f"There is no {role} {_short(name)!r}; did you mean {_short(near)!r}?")
-    if len(columns) == 1:
-        raise DataError(
-            f"There is no {role} {_short(name)!r}: the file has one column, {_short(columns[0])!r}. "
-            "If it has another delimiter, give --delimiter."
-        )
-    listed = ", ".join(_short(c, 30) for c in columns[:12]) + (", ..." if len(columns) > 12 else "")
-    hint = " (no header was found; give --names)" if columns[0] == "column_1" else ""
-    raise DataError(f"There is no {role} {_short(name)!r}; the columns are {listed}{hint}.")
-
-
-def _short(text: object, width: int = 60) -> str:
-    line = " ".join(str(text).split())
-    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def read_target(
@@ -366,12 +53,12 @@ def read_target(
     known = column.notna().to_numpy()
     text = _as_text(column)
     values = sorted(set(text[known]), key=_number_first)
-    name = _short(column.name)
+    name = shorten(column.name)
     if len(values) > 2:
-        listed = ", ".join(repr(_short(v, 20)) for v in values[:6]) + (", ..." if len(values) > 6 else "")
+        listed = ", ".join(repr(shorten(v, 20)) for v in values[:6]) + (", ..." if len(values) > 6 else "")
         raise DataError(f"The column {name!r} has {len(values)} values ({listed}); exactly two are needed.")
     if len(values) < 2:
-        only = repr(_short(values[0])) if values else "nothing at all"
+        only = repr(shorten(values[0])) if values else "nothing at all"
         raise DataError(f"The column {name!r} holds only {only}; exactly two values are needed.")
     chosen = _positive_value(values, positive, name)
     negative = values[1 - values.index(chosen)]
@@ -391,7 +78,7 @@ def _positive_value(values: list[str], positive: str | None, name: str) -> str:
     if same:
         return same[0]
     raise DataError(
-        f"--positive {_short(positive)!r} does not occur in {name!r}; its values are {values[0]!r} and {values[1]!r}."
+        f"--positive {shorten(positive)!r} does not occur in {name!r}, whose values are {values[0]!r}, {values[1]!r}."
     )
 
 
@@ -430,7 +117,7 @@ def group_column(
     max_groups : int
         Of more groups than that, the smallest are put together.
     """
-    name, notes = _short(column.name), []
+    name, notes = shorten(column.name), []
     unknown = column.isna().to_numpy()
     if unknown.any() and missing == "error":
         raise DataError(
@@ -456,7 +143,7 @@ def group_column(
 def _cut(column: pd.Series, edges: Sequence[float]) -> NDArray[Any]:
     limits = sorted(float(e) for e in edges)
     if not limits:
-        raise DataError(f"Give at least one number at which to cut {_short(column.name)!r}.")
+        raise DataError(f"Give at least one number at which to cut {shorten(column.name)!r}.")
     words = [f"{low:g} to under {high:g}" for low, high in pairwise(limits)]
     words = [f"under {limits[0]:g}", *words, f"{limits[-1]:g} and over"]
     values = column.to_numpy(dtype=float, na_value=np.nan)
@@ -540,8 +227,8 @@ def _numbers(column: pd.Series) -> Array:
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise DataError(
-                f"The column {_short(column.name)!r} should hold numbers, but row {row + 1} has "
-                f"{_short(column.iloc[row], 30)!r}."
+                f"The column {shorten(column.name)!r} should hold numbers, but row {row + 1} has "
+                f"{shorten(column.iloc[row], 30)!r}."
             )
         values = converted.to_numpy(dtype=float, na_value=np.nan)
     return np.where(np.isinf(values), np.nan, values)
@@ -612,7 +299,7 @@ class TableEncoder:
         said = []
         for column in self.columns:
             values = frame[column.name]
-            name = _short(column.name)
+            name = shorten(column.name)
             if isinstance(column, CategoryColumn):
                 unseen = column.unseen(values)
                 if unseen and OTHER not in column.levels:
@@ -650,7 +337,7 @@ class TableEncoder:
 def _fit_column(
     column: pd.Series, least: float, max_levels: int, scale: bool
 ) -> tuple[NumberColumn | CategoryColumn | None, list[str]]:
-    name, label = str(column.name), _short(column.name)
+    name, label = str(column.name), shorten(column.name)
     if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
         return None, [f"{label!r} holds dates and was left out; turn it into numbers to use it."]
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
@@ -788,12 +475,12 @@ def prepare(
     if len(set(sensitive)) < len(sensitive):
         raise DataError("A sensitive column is named twice.")
     if target in sensitive:
-        raise DataError(f"The column {_short(target)!r} cannot be the target and sensitive at once.")
+        raise DataError(f"The column {shorten(target)!r} cannot be the target and sensitive at once.")
     chosen = _feature_columns(frame, target, sensitive, features, exclude)
     y, known, labels = read_target(frame[target], positive)
     notes = list(table.notes)
     if not known.all():
-        notes.append(f"{int((~known).sum()):,} people without a value of {_short(target)!r} were left out.")
+        notes.append(f"{int((~known).sum()):,} people without a value of {shorten(target)!r} were left out.")
     frame, y = frame[known].reset_index(drop=True), y[known]
     groups, said = group_columns(frame, sensitive, bins, missing_sensitive)
     notes += said
@@ -838,15 +525,15 @@ def group_columns(
     """Return the sensitive columns as groups, and what was done to them; refuse those of one group."""
     for name in bins or {}:
         if name not in sensitive:
-            raise DataError(f"--bin names {_short(name)!r}, which is no sensitive column.")
+            raise DataError(f"--bin names {shorten(name)!r}, which is no sensitive column.")
     columns, notes = {}, []
     for name in sensitive:
         columns[name], said = group_column(frame[name], edges=(bins or {}).get(name), missing=missing)
         notes += said
         if columns[name].nunique() < 2:
-            only = _short(columns[name].iloc[0]) if len(frame) else ""
+            only = shorten(columns[name].iloc[0]) if len(frame) else ""
             raise DataError(
-                f"The sensitive column {_short(name)!r} has only one group ({only!r}): there is nothing to compare."
+                f"The sensitive column {shorten(name)!r} has only one group ({only!r}): there is nothing to compare."
             )
     return pd.DataFrame(columns), notes
 
@@ -862,7 +549,7 @@ def _feature_columns(
         for name in chosen:
             if name in sensitive or name == target:
                 raise DataError(
-                    f"The column {_short(name)!r} cannot be a feature and the target or sensitive at once."
+                    f"The column {shorten(name)!r} cannot be a feature and the target or sensitive at once."
                 )
         chosen = [name for name in chosen if name not in left_out]
     if not chosen:

@@ -190,7 +190,7 @@ def _answers(
     study: Study, estimator: Any, best: Any, individual_loss: float, progress: Callable[[str], None]
 ) -> list[tuple[dict[str, Any], Any]]:
     """Put the three questions that people ask, and find who answers each; None where nobody does."""
-    grown = f"nobody's loss grows by more than {individual_loss:.0%}"
+    grown = f"and nobody's loss is more than {1 + individual_loss:g} times what it was"
     questions: list[tuple[str, str, str, Constraint]] = [
         ("p80", "80%-rule on the training data", "the most accurate classifier found", PRuleBound(80)),
         ("loss2", "within 2% of the best loss", "the least covariance there", LossBound(0.02)),

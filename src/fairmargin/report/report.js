@@ -77,7 +77,7 @@
         body.append(row);
       }
       const row = element("tr"), before = free.test.groups[k], bar = element("div", undefined, "bar");
-      const now = element("i"), then = element("b"), cell = element("td");
+      const now = element("i"), then = element("b"), cell = element("td", undefined, "wide");
       now.style.width = (100 * group.rate) / top + "%";
       then.style.left = (100 * before.rate) / top + "%";
       bar.setAttribute("aria-hidden", "true");
@@ -103,12 +103,12 @@
   }
 
   function showProof(point) {
-    const proof = point.certificate, scientific = (x) => Number(x).toExponential(1);
+    const proof = point.certificate, scientific = (x) => (Number(x) === 0 ? "0" : Number(x).toExponential(1));
     put("proof", !point.proven ? "Found by a search: every problem on the way was solved to its optimum (the last within " +
         scientific(proof.gap) + "), but that no better classifier exists is not proven. The prices are those of the last problem."
       : proof.status === "solved"
       ? "Proven: no classifier that meets the same limits has a training objective lower by more than " + scientific(proof.gap) +
-        " of it; the limits are kept within " + scientific(proof.violation) + "."
+        " of it; the limits are kept" + (proof.violation > 0 ? " within " + scientific(proof.violation) : " exactly") + "."
       : "The solver ended with “" + proof.status + "”, at a gap of " + scientific(proof.gap) + " and a violation of " +
         scientific(proof.violation) + ".");
     $("prices").replaceChildren(...point.covariance.map((c, k) => {
@@ -169,7 +169,7 @@
       margin: { l: 55, r: 12, t: 8, b: 45 }, dragmode: false, hovermode: "closest",
       xaxis: { ...axis, title: { text: "p%-rule (fairer →)" }, range: range(), },
       yaxis: { ...axis, title: { text: "accuracy" }, range: height() },
-      legend: narrow() ? { orientation: "h", y: -0.25, x: 0 } : { x: 1, xanchor: "right", y: 1, bgcolor: "rgba(0,0,0,0)" },
+      legend: narrow() ? { orientation: "h", y: -0.25, x: 0 } : { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
       shapes: [{ type: "line", x0: 80, x1: 80, y0: 0, y1: 1, yref: "paper", line: { dash: "dot", width: 1.5, color: colour("--soft") } }],
       annotations: [{ x: 80, y: 0, yref: "paper", yanchor: "bottom", xanchor: "left", text: " 80%-rule", showarrow: false, font: { color: colour("--soft") } }],
     };

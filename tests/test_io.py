@@ -1,0 +1,237 @@
+"""Models as files: bit for bit the same after a round trip, nothing executed, damage named in one line."""
+
+import json
+import os
+import stat
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from fairmargin import (
+    CovarianceBound,
+    FairLinearSVC,
+    FairLogisticRegression,
+    FairMarginClassifier,
+    IndividualLossBound,
+    LossBound,
+    PRuleBound,
+    io,
+)
+from fairmargin.datasets import make_linear_synthetic
+from fairmargin.datasets.demo import make_credit_demo
+from fairmargin.files import UnwritableError, check_writable, write_atomic
+from fairmargin.kernel import FairSVC
+from fairmargin.tabular import TabularModel, prepare, table_of_frame
+
+X, y, z = make_linear_synthetic(400, random_state=0)
+z = pd.Series(np.where(z == 1, "b", "a"), name="group")
+
+
+def fitted(estimator, labels=y):
+    return estimator.fit(X, labels, sensitive_features=z)
+
+
+@pytest.fixture(scope="module")
+def table_model():
+    study = prepare(table_of_frame(make_credit_demo(800), "demo"), target="repaid", positive="yes", sensitive=["sex"])
+    clf = FairLogisticRegression().fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+    facts = {"seed": 0, "nested": {"a": [1.5, None]}}
+    return TabularModel(clf, study.encoder, study.target, study.labels, study.sensitive, facts)
+
+
+ESTIMATORS = {
+    "unconstrained": FairLogisticRegression(constraint=None),
+    "class for its defaults": FairLogisticRegression(),
+    "no penalty": FairLogisticRegression(C=np.inf, constraint=CovarianceBound(0.5)),
+    "by attribute": FairLogisticRegression(constraint=CovarianceBound({"group": {"b": 0.1}})),
+    "loss": FairLogisticRegression(constraint=LossBound(0.02)),
+    "individual": FairLogisticRegression(constraint=IndividualLossBound(0.5, keep_positive="accepted")),
+    "individual each": FairLogisticRegression(constraint=IndividualLossBound(np.full(400, 0.5))),
+    "rule": FairLogisticRegression(constraint=PRuleBound(70)),
+    "hinge": FairLinearSVC(constraint=CovarianceBound(0.2, relative=True)),
+    "squared hinge": FairLinearSVC(loss="squared_hinge", class_weight={-1: 1.0, 1: 2.0}),
+    "smoothed hinge": FairMarginClassifier("smoothed_hinge"),
+    "kernel": FairSVC(constraint=CovarianceBound(0.1), max_rank=40, approximation_tol=0.5),
+    "kernel refined": FairSVC(kernel="poly", degree=2, coef0=1.0, constraint=None),
+}
+
+
+@pytest.mark.filterwarnings("ignore::fairmargin.diagnostics.CovarianceWarning")
+@pytest.mark.filterwarnings("ignore::fairmargin.kernel.ApproximationWarning")
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_round_trip_is_bit_for_bit(name, tmp_path):
+    clf = fitted(ESTIMATORS[name])
+    io.save(clf, tmp_path / "model.json")
+    again = io.load(tmp_path / "model.json")
+    assert type(again) is type(clf)
+    np.testing.assert_array_equal(again.decision_function(X), clf.decision_function(X))
+    np.testing.assert_array_equal(again.predict(X), clf.predict(X))
+    assert again.certificate_ == clf.certificate_
+    pd.testing.assert_series_equal(again.covariance_, clf.covariance_, check_names=False)
+    assert repr(again.get_params()) == repr(clf.get_params())
+    io.save(again, tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "model.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "labels", [np.where(y > 0, "ja", "nein"), y > 0, y.astype(float)], ids=["text", "bool", "float"]
+)
+def test_labels_of_any_kind_survive(labels, tmp_path):
+    clf = fitted(FairLogisticRegression(), labels)
+    io.save(clf, tmp_path / "model.json")
+    again = io.load(tmp_path / "model.json")
+    assert again.classes_.dtype.kind == clf.classes_.dtype.kind
+    np.testing.assert_array_equal(again.predict(X), clf.predict(X))
+
+
+@pytest.mark.filterwarnings("ignore::fairmargin.kernel.ApproximationWarning")
+def test_feature_names_and_sparse_support_vectors_survive(tmp_path):
+    frame = pd.DataFrame(X, columns=["höhe", "<b>"])
+    clf = FairLogisticRegression().fit(frame, y, sensitive_features=z)
+    io.save(clf, tmp_path / "model.json")
+    np.testing.assert_array_equal(io.load(tmp_path / "model.json").predict(frame), clf.predict(frame))
+    sparse = FairSVC(constraint=None, max_rank=30, approximation_tol=0.9).fit(sp.csr_matrix(X), y)
+    io.save(sparse, tmp_path / "sparse.json")
+    again = io.load(tmp_path / "sparse.json")
+    np.testing.assert_array_equal(
+        again.decision_function(sp.csr_matrix(X)), sparse.decision_function(sp.csr_matrix(X))
+    )
+
+
+def test_a_table_model_decides_as_before(table_model, tmp_path):
+    people = make_credit_demo(300, random_state=1)
+    io.save(table_model, tmp_path / "model.json")
+    again = io.load(tmp_path / "model.json")
+    pd.testing.assert_frame_equal(again.decide(people), table_model.decide(people), check_exact=True)
+    assert again.encoder == table_model.encoder
+    assert again.facts == table_model.facts
+    # Sensitive columns and the target are not needed, nor is the order of columns.
+    without = people.drop(columns=["sex", "repaid"]).iloc[:, ::-1]
+    np.testing.assert_array_equal(again.scores(without), table_model.scores(people))
+
+
+def test_the_file_is_plain_json(table_model, tmp_path):
+    io.save(table_model, tmp_path / "model.json")
+    plain = json.loads((tmp_path / "model.json").read_text())
+    assert plain["format"] == "fairmargin-model"
+    assert plain["format_version"] == 1
+    assert plain["table"]["labels"] == ["no", "yes"]
+    assert plain["estimator"]["class"] == "FairLogisticRegression"
+
+
+def test_what_cannot_be_saved_is_named(tmp_path):
+    from sklearn.linear_model import LogisticRegression
+
+    with pytest.raises(io.ModelFileError, match="LogisticRegression cannot be saved"):
+        io.save(LogisticRegression(), tmp_path / "model.json")
+    with pytest.raises(io.ModelFileError, match="not fitted"):
+        io.save(FairLogisticRegression(), tmp_path / "model.json")
+    custom = fitted(FairSVC(kernel=lambda a, b: a @ b.T, constraint=None))
+    with pytest.raises(io.ModelFileError, match="function in it cannot be saved"):
+        io.save(custom, tmp_path / "model.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def damaged(change):
+    def make(plain):
+        change(plain)
+        return json.dumps(plain)
+
+    return make
+
+
+DAMAGES = {
+    "empty": (lambda plain: "", "is empty"),
+    "blank": (lambda plain: " \n", "is empty"),
+    "cut off": (lambda plain: json.dumps(plain)[:-40], "not a whole JSON file"),
+    "no object": (lambda plain: "[1]", "not a model of fairmargin"),
+    "another format": (damaged(lambda p: p.update(format="x")), "not a model of fairmargin"),
+    "newer": (damaged(lambda p: p.update(format_version=2)), "newer fairmargin .model format 2"),
+    "no version": (damaged(lambda p: p.pop("format_version")), "format version is None"),
+    "another class": (damaged(lambda p: p["estimator"].update({"class": "os.system"})), "does not know, 'os.system'"),
+    "no estimator": (damaged(lambda p: p.pop("estimator")), "lacks 'estimator'"),
+    "coefficients gone": (damaged(lambda p: p["estimator"]["fitted"].pop("coef_")), "is damaged"),
+    "too few": (damaged(lambda p: p["estimator"]["fitted"]["coef_"]["$array"][0].pop()), "where 2 are needed"),
+    "not a number": (
+        damaged(lambda p: p["estimator"]["fitted"]["coef_"].update({"$array": [[{"$number": "nan"}, 1.0]]})),
+        "not a finite number",
+    ),
+    "dunder": (damaged(lambda p: p["estimator"]["fitted"].update({"__class__": 1})), "fitted attribute '__class__'"),
+    "method": (damaged(lambda p: p["estimator"]["fitted"].update({"fit": 1})), "fitted attribute 'fit'"),
+    "unknown mark": (damaged(lambda p: p["estimator"]["fitted"].update({"n_iter_": {"$call": "x"}})), "unknown mark"),
+    "unknown parameter": (damaged(lambda p: p["estimator"]["parameters"].update({"evil": 1})), "is damaged"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_is_one_clear_line(name, tmp_path):
+    path = tmp_path / "model.json"
+    io.save(fitted(FairLogisticRegression(constraint=None)), path)
+    make, message = DAMAGES[name]
+    path.write_text(make(json.loads(path.read_text())))
+    with pytest.raises(io.ModelFileError, match=message) as caught:
+        io.load(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_folder_or_binary_file(tmp_path):
+    with pytest.raises(io.ModelFileError, match="no model file"):
+        io.load(tmp_path / "nothing.json")
+    with pytest.raises(io.ModelFileError, match="is a folder"):
+        io.load(tmp_path)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(io.ModelFileError, match="no JSON text"):
+        io.load(tmp_path / "binary")
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "model.json"
+    path.write_text("old")
+
+    def full_disk(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(UnwritableError, match="No space left"):
+        write_atomic(path, "new")
+    assert [p.name for p in tmp_path.iterdir()] == ["model.json"]
+    assert path.read_text() == "old"
+
+    def interrupted(handle):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomic(path, "new")
+    assert [p.name for p in tmp_path.iterdir()] == ["model.json"]
+    assert path.read_text() == "old"
+
+
+def test_permissions_and_links_are_kept(tmp_path):
+    path, link = tmp_path / "model.json", tmp_path / "link.json"
+    write_atomic(path, "a")
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+    path.chmod(0o640)
+    link.symlink_to(path)
+    write_atomic(link, "b")
+    assert link.is_symlink()
+    assert path.read_text() == "b"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path):
+    with pytest.raises(UnwritableError, match="does not exist"):
+        check_writable(tmp_path / "no" / "model.json")
+    with pytest.raises(UnwritableError, match="is a folder"):
+        check_writable(tmp_path)
+    check_writable(tmp_path / "model.json")
+    assert list(tmp_path.iterdir()) == []
+    if os.geteuid() != 0:  # permissions do not stop root
+        tmp_path.chmod(0o500)
+        with pytest.raises(UnwritableError, match="Nothing can be written"):
+            check_writable(tmp_path / "model.json")
+        tmp_path.chmod(0o700)
