@@ -79,8 +79,10 @@ def test_without_a_constraint_the_svm_is_scikit_learns(seed, C):
     scores = X @ theirs.coef_[0]
     losses = [np.maximum(0, 1 - signed * (scores + b)).sum() for b in signed - scores]
     best = C * min(losses) + 0.5 * np.sum(theirs.coef_**2)
-    assert objective(ours, X, y, "hinge", C) == pytest.approx(best, rel=1e-8)
-    assert ours.certificate_.dual_bound == pytest.approx(best, rel=1e-8)
+    # Its stopping rule does not bound the objective: ours must not be higher, and proves itself.
+    assert objective(ours, X, y, "hinge", C) <= best * (1 + 1e-8)
+    assert objective(ours, X, y, "hinge", C) == pytest.approx(best, rel=1e-6)
+    assert ours.certificate_.dual_bound == pytest.approx(objective(ours, X, y, "hinge", C), rel=1e-8)
 
 
 @every_loss

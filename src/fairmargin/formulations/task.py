@@ -105,7 +105,10 @@ def covariance_rows(design: Any, centred: Array, people_weight: Array) -> Array:
     """Return ``A = (1/S) (Z - zbar)' diag(s) Xa``, shape (K, p); the intercept drops out."""
     if centred.shape[1] == 0:
         return np.empty((0, design.shape[1]))
-    rows = design.rmatvec(centred * (people_weight / people_weight.sum())[:, None]).T
+    weighted = centred * (people_weight / people_weight.sum())[:, None]
+    rows = design.rmatvec(weighted).T
+    # What is zero but for rounding must be zero: as a constraint it would be a real one on nothing.
+    rows[np.abs(rows) <= 1e-15 * np.abs(weighted).sum(axis=0)[:, None] * design.scale] = 0.0
     if design.fit_intercept:
         rows[:, -1] = 0.0  # sum_i s_i (z_i - zbar) is zero but for rounding
     return np.ascontiguousarray(rows)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fairmargin.problem import Certificate, Problem, Solution
 from fairmargin.solvers.newton import Start
-from fairmargin.solvers.small import Factor
+from fairmargin.solvers.small import Factor, solve_box_dual
 
 __all__ = ["solve_interior_point"]
 
@@ -82,13 +82,14 @@ def solve_interior_point(
     scores = scaled.design.matvec(point.theta)
     for n_iter in range(max_iter + 1):
         pull = scaled.design.rmatvec(point.alpha * scaled.y)
-        certificate = _certify(problem, rows, point, scores, pull, unit, n_iter, tol)
+        nu = _best_multipliers(problem, rows, point, unit * pull, unit)
+        certificate = _certify(problem, nu, point, scores, pull, unit, n_iter, tol)
         if certificate is not None:
             stalled += 1
             score = max(certificate.gap, certificate.violation)
             if best is None or score < best[0]:
                 stalled = 0 if best is None or score < 0.9 * best[0] else stalled
-                best = score, _solution(rows, point, scores, certificate, unit)
+                best = score, _solution(point, scores, nu, certificate, unit)
             if certificate.gap <= tol and certificate.violation <= 1e-10:
                 return best[1]
         if n_iter == max_iter:
@@ -104,9 +105,10 @@ def solve_interior_point(
         point, scores = step
     if best is None:
         pull = scaled.design.rmatvec(point.alpha * scaled.y)
-        certificate = _certify(problem, rows, point, scores, pull, unit, n_iter, np.inf)
+        nu = _best_multipliers(problem, rows, point, unit * pull, unit)
+        certificate = _certify(problem, nu, point, scores, pull, unit, n_iter, np.inf)
         assert certificate is not None
-        best = certificate.gap, _solution(rows, point, scores, certificate, unit)
+        best = certificate.gap, _solution(point, scores, nu, certificate, unit)
     return replace(best[1], certificate=replace(best[1].certificate, status=status, n_iter=n_iter))
 
 
@@ -294,7 +296,7 @@ def _multipliers(rows: _Rows, point: _Point) -> Array:
 
 def _certify(
     problem: Problem,
-    rows: _Rows,
+    nu: Array,
     point: _Point,
     scores: Array,
     pull: Array,
@@ -303,7 +305,7 @@ def _certify(
     tol: float,
 ) -> Certificate | None:
     """Return the certificate if a cheap estimate of the gap promises one, None otherwise."""
-    nu, alpha = unit * _multipliers(rows, point), unit * point.alpha
+    alpha = unit * point.alpha
     value = problem.objective(point.theta, scores)
     bound = problem.dual_bound(point.theta, nu, float(alpha.sum()), unit * pull)
     if value - bound > max(100 * tol, 1e-2) * abs(value):
@@ -311,6 +313,18 @@ def _certify(
     return problem.certify(point.theta, nu, scores, alpha, n_iter, "solved")
 
 
-def _solution(rows: _Rows, point: _Point, scores: Array, certificate: Certificate, unit: float) -> Solution:
-    nu = unit * _multipliers(rows, point)
+def _best_multipliers(problem: Problem, rows: _Rows, point: _Point, pull: Array, unit: float) -> Array:
+    """Return the multipliers that belong to ``alpha``: near the end those of the iteration are mostly rounding.
+
+    For given ``alpha`` the dual bound is a box problem in the multipliers, and its best is found exactly.
+    """
+    penalised = problem.ridge > 0
+    A, rho = problem.rows[:, penalised], problem.ridge[penalised]
+    if not len(A) or np.any(problem.rows[:, ~penalised]):
+        return unit * _multipliers(rows, point)
+    tilt = 0.0 if problem.tilt is None else problem.tilt[penalised]
+    return solve_box_dual((A / rho) @ A.T, A @ ((pull[penalised] - tilt) / rho), problem.lower, problem.upper)
+
+
+def _solution(point: _Point, scores: Array, nu: Array, certificate: Certificate, unit: float) -> Solution:
     return Solution(point.theta, nu, scores, unit * point.alpha, certificate)
