@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from test_loss_bound import LOSSES, make_problem, real_sample
 
 from fairmargin import FairLinearSVC, FairLogisticRegression, FairMarginClassifier, IndividualLossBound
 from fairmargin.losses import get_loss
+from test_loss_bound import LOSSES, make_problem, real_sample
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::fairmargin.CovarianceWarning"),

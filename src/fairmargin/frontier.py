@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from fairmargin.base import FairClassifier
 from fairmargin.constraints import CovarianceBound
 from fairmargin.diagnostics import CovarianceWarning
 from fairmargin.formulations import Outcome, Task
@@ -103,6 +104,8 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"n_points must be a whole number of at least 2, got {self.n_points!r}.")
         if self.which not in ("covariance", "loss"):
             raise ValueError(f"which must be 'covariance' or 'loss', got {self.which!r}.")
+        if not isinstance(self.estimator, FairClassifier):
+            raise ValueError(f"estimator must be an estimator of this package, got {self.estimator!r}.")
         sets = _read_sets(eval_set)
         prototype = clone(self.estimator).set_params(constraint=CovarianceBound())
         task = prototype._prepare(X, y, sample_weight, sensitive_features)

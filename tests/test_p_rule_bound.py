@@ -1,0 +1,144 @@
+"""A p%-rule as the target: reached on the training decisions, or said that it is not."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from fairmargin import (
+    CovarianceBound,
+    FairLinearSVC,
+    FairLogisticRegression,
+    InfeasibleError,
+    PRuleBound,
+    SmallGroupWarning,
+    p_rule,
+)
+from fairmargin.datasets import make_linear_synthetic
+from test_loss_bound import real_sample
+
+quiet = pytest.mark.filterwarnings("ignore::fairmargin.SmallGroupWarning", "ignore::fairmargin.CovarianceWarning")
+
+
+def people(n=1500, groups=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    z = np.digitize(X[:, 0] + rng.normal(size=n), np.linspace(-1, 1, groups - 1) if groups > 2 else [0.0])
+    y = (X[:, 0] + X[:, 1] + rng.normal(size=n) > 0.5).astype(int)
+    return X, y, z.astype(str)
+
+
+@quiet
+@pytest.mark.parametrize("estimator", [FairLogisticRegression, FairLinearSVC])
+@pytest.mark.parametrize("path", ["auto", "covariance", "decisions"])
+@pytest.mark.parametrize("p", [60, 80, 95])
+def test_the_rule_is_reached_on_the_training_decisions(estimator, path, p):
+    X, y, z = people()
+    clf = estimator(constraint=PRuleBound(p, path=path)).fit(X, y, sensitive_features=z)
+    reached = p_rule(y, clf.predict(X), sensitive_features=z)
+    assert reached >= p
+    assert clf.p_rule_ == pytest.approx(reached)
+    assert path in ("auto", clf.path_)
+    assert clf.path_point_ is not None
+
+
+@quiet
+def test_auto_takes_the_more_accurate_path():
+    X, y, z = people(seed=1)
+    scores = {
+        path: FairLogisticRegression(constraint=PRuleBound(90, path=path)).fit(X, y, sensitive_features=z).score(X, y)
+        for path in ("auto", "covariance", "decisions")
+    }
+    assert scores["auto"] == max(scores.values())
+
+
+@quiet
+@pytest.mark.parametrize("method", ["one_vs_rest", "between_groups"])
+def test_many_groups_and_several_attributes(method):
+    X, y, z = people(4000, groups=4)
+    other = np.where(X[:, 1] + np.random.default_rng(1).normal(size=len(y)) > 0, "a", "b")
+    both = {"first": z, "second": other}
+    clf = FairLogisticRegression(constraint=PRuleBound(75, method=method)).fit(X, y, sensitive_features=both)
+    assert p_rule(y, clf.predict(X), sensitive_features=both, method=method) >= 75
+
+
+@quiet
+def test_weights_count_as_people():
+    X, y, z = people(800)
+    weight = np.random.default_rng(0).integers(1, 4, len(y))
+    rows = np.repeat(np.arange(len(y)), weight)
+    weighted = FairLogisticRegression(constraint=PRuleBound(80)).fit(X, y, sample_weight=weight, sensitive_features=z)
+    repeated = FairLogisticRegression(constraint=PRuleBound(80)).fit(X[rows], y[rows], sensitive_features=z[rows])
+    assert p_rule(y, weighted.predict(X), sensitive_features=z, sample_weight=weight) >= 80
+    assert weighted.p_rule_ == pytest.approx(repeated.p_rule_, abs=1.0)
+
+
+@quiet
+def test_a_rule_that_holds_already_changes_nothing():
+    X, y, z = people(seed=2)
+    free = FairLogisticRegression(constraint=None).fit(X, y)
+    clf = FairLogisticRegression(constraint=PRuleBound(5)).fit(X, y, sensitive_features=z)
+    assert clf.path_ == "unconstrained"
+    np.testing.assert_allclose(clf.coef_, free.coef_, rtol=1e-8)
+
+
+@quiet
+def test_zero_covariance_is_not_a_hundred_percent_rule():
+    X, y, z = make_linear_synthetic(phi=np.pi / 4, random_state=0)
+    X = X**3  # skewed: means and medians differ
+    zero = FairLogisticRegression(constraint=CovarianceBound(0.0)).fit(X, y, sensitive_features=z)
+    asked = FairLogisticRegression(constraint=PRuleBound(99)).fit(X, y, sensitive_features=z)
+    assert p_rule(y, zero.predict(X), sensitive_features=z) < 99
+    assert p_rule(y, asked.predict(X), sensitive_features=z) >= 99
+
+
+def test_what_cannot_be_reached_is_an_error():
+    """One feature that tells the group apart: no threshold but the trivial ones treats both alike."""
+    z = np.repeat([0, 1], 50)
+    X = np.where(z == 1, 1.0, -1.0)[:, None] + np.linspace(0, 0.1, 100)[:, None]
+    y = np.r_[np.zeros(48), np.ones(2), np.ones(48), np.zeros(2)].astype(int)
+    clf = FairLogisticRegression(constraint=PRuleBound(99))
+    with pytest.raises(InfeasibleError, match="No classifier on the 'auto' path reaches a 99%-rule"):
+        clf.fit(X, y, sensitive_features=np.where(z == 1, "a", "b"))
+    assert not hasattr(clf, "coef_")
+
+
+def test_small_groups_are_warned_of():
+    X, y, z = people(1500)
+    z = np.where(np.arange(len(z)) < 30, "rare", z)
+    with pytest.warns(SmallGroupWarning, match="rare"):
+        FairLogisticRegression(constraint=PRuleBound(80)).fit(X, y, sensitive_features=z)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SmallGroupWarning)
+        warnings.filterwarnings("ignore", message="The covariance with")
+        X, y, z = people(6000)
+        FairLogisticRegression(constraint=PRuleBound(60)).fit(X, y, sensitive_features=z)
+
+
+@pytest.mark.parametrize("p", [-1, 101, float("nan"), "80", None, True])
+def test_bad_percentages_are_refused(p):
+    with pytest.raises(ValueError, match="percentage from 0 to 100"):
+        PRuleBound(p)
+
+
+def test_shares_are_refused():
+    with pytest.raises(ValueError, match="did you mean 80"):
+        PRuleBound(0.8)
+    with pytest.raises(ValueError, match="path must be"):
+        PRuleBound(80, path="short")
+    with pytest.raises(ValueError, match="method must be"):
+        PRuleBound(80, method="ratio")
+    X, y, _ = people(200)
+    with pytest.raises(ValueError, match="numeric and has no groups"):
+        FairLogisticRegression(constraint=PRuleBound(80)).fit(X, y, sensitive_features=X[:, 0] + X[:, 1])
+
+
+@quiet
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "p", "least"), [("adult", 80, 0.832), ("adult", 95, 0.826), ("bank", 95, 0.905)])
+def test_real_data_at_full_size(name, p, least):
+    X, y, z = real_sample(name, 31_655)
+    clf = FairLogisticRegression(constraint=PRuleBound(p)).fit(X, y, sensitive_features=z)
+    assert p_rule(y, clf.predict(X), sensitive_features=z) >= p
+    assert clf.score(X, y) >= least
