@@ -75,7 +75,7 @@ def measure_movement(centred: Array, people_weight: Array, before: Array, after:
 
 
 def _correlation(weighted: Array, centred: Array, rate: float, covariance: Array) -> Array:
-    spread = np.sqrt(np.einsum("ik,ik->k", weighted, centred) * rate * (1.0 - rate))
+    spread = np.sqrt(np.einsum("ik,ik->k", weighted, centred) * max(rate * (1.0 - rate), 0.0))
     return np.divide(np.abs(covariance), spread, out=np.zeros_like(covariance), where=spread > 0)
 
 
