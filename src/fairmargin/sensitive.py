@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import narwhals as nw
@@ -69,7 +70,7 @@ class Sensitive:
         """(attribute, category) of each column."""
         return [(a.name, category) for a in self.attributes for category in a.column_categories]
 
-    @property
+    @cached_property
     def index(self) -> pd.MultiIndex:
         """The labels as a pandas index."""
         return pd.MultiIndex.from_tuples(self.labels, names=["attribute", "category"])

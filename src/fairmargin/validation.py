@@ -149,22 +149,22 @@ def _find_equal_column(X: Any, column: Array) -> int | None:
     n = len(column)
     probe = np.unique(np.linspace(0, n - 1, min(n, 64)).astype(int))
     sample = X[probe].toarray() if sp.issparse(X) else np.asarray(X[probe], dtype=float)
-    survivors = [j for j in range(sample.shape[1]) if _same_up_to_scale(sample[:, j], column[probe], True)]
-    for j in survivors:
-        full = X[:, [j]].toarray().ravel() if sp.issparse(X) else np.asarray(X[:, j], dtype=float)
-        if _same_up_to_scale(full, column, False):
-            return j
+    for j in np.flatnonzero(_same_up_to_scale(sample, column[probe], True)):
+        full = X[:, [j]].toarray() if sp.issparse(X) else np.asarray(X[:, [j]], dtype=float)
+        if _same_up_to_scale(full, column, False)[0]:
+            return int(j)
     return None
 
 
-def _same_up_to_scale(a: Array, b: Array, constant: bool) -> bool:
-    """Whether ``a`` is ``b`` shifted and scaled; ``constant`` is the answer where neither varies."""
-    span_a, span_b = np.ptp(a), np.ptp(b)
-    if span_a == 0 or span_b == 0:
-        return constant and span_a == span_b
-    up = (a - a.min()) / span_a
-    straight = (b - b.min()) / span_b
-    return bool(np.allclose(up, straight, atol=1e-9) or np.allclose(up, 1.0 - straight, atol=1e-9))
+def _same_up_to_scale(A: Array, b: Array, constant: bool) -> NDArray[np.bool_]:
+    """Return which columns of ``A`` are ``b`` shifted and scaled; ``constant`` is the answer where neither varies."""
+    low, span = A.min(axis=0), np.ptp(A, axis=0)
+    if np.ptp(b) == 0:
+        return (span == 0) & constant
+    unit = (A - low) / np.where(span > 0, span, 1.0)
+    straight = ((b - b.min()) / np.ptp(b))[:, None]
+    off = np.minimum(np.abs(unit - straight).max(axis=0), np.abs(unit + straight - 1.0).max(axis=0))
+    return (span > 0) & (off <= 1e-9)
 
 
 def check_number(value: Any, name: str, *, positive: bool = False, allow_inf: bool = False) -> float:

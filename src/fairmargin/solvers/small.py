@@ -55,6 +55,9 @@ def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:
     solution, and the rounds end with the multiplier shared evenly among dependent rows (nearly least norm).
     Rows are scaled to a unit diagonal first; a row of zeros cannot be moved and gets no multiplier.
     """
+    if len(q) == 1:  # no search: the multiplier that brings the value back to the bound it exceeds
+        beyond = q - np.clip(q, lower, upper)
+        return beyond / M[0] if M[0, 0] > 0 else np.zeros(1)
     nu = np.zeros(len(q))
     width = np.sqrt(np.maximum(np.diag(M), 0.0))
     alive = np.flatnonzero(width > 1e-14 * width.max(initial=0.0))
