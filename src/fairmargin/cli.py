@@ -95,6 +95,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         status = app(arguments, prog_name="fairmargin", standalone_mode=False)
         sys.stdout.flush()
+        if status == 130:  # typer has caught a Ctrl-C
+            return _say("stopped", 130)
         return status if isinstance(status, int) else 0
     except BrokenPipeError:
         # Whoever read our output has seen enough; keep Python from complaining at its exit.

@@ -1,0 +1,273 @@
+"""The report: one plain dict in every form; names from the data are text and nothing else."""
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
+
+from fairmargin import FairLogisticRegression, p_rule
+from fairmargin.audit import audit
+from fairmargin.report import audit_summary, to_html, to_json, to_markdown
+from fairmargin.report.summary import evaluate
+from fairmargin.report.text import clean
+from fairmargin.tabular import prepare, table_of_frame
+from fairmargin.workflow import make_estimator, parse_constraint, trace, train
+
+HOSTILE = {
+    "script": "<script>document.title='executed'</script>",
+    "image": '"><img src=x onerror="document.title=\'executed\'">',
+    "quotes": 'it\'s "quoted" \\ `back` {{ 7*7 }} {% raw %}',
+    "emoji": "👩🏽‍🔬 né ☃",
+    "lines": "first\nsecond\r\nthird\u2028fourth",
+    "long": "x" * 300,
+    "rtl": "\u202eמין العربية",
+    "end": "</script><script>document.title='executed'</script><!--",
+}
+
+
+def hostile_frame(n=400, seed=0):
+    """People whose columns and values are called everything that could go wrong."""
+    rng = np.random.default_rng(seed)
+    sex = rng.choice([HOSTILE["script"], HOSTILE["rtl"]], n)
+    group = rng.choice([HOSTILE["quotes"], HOSTILE["emoji"], HOSTILE["long"]], n, p=[0.5, 0.3, 0.2])
+    score = rng.normal(size=n) + 0.7 * (sex == HOSTILE["rtl"])
+    return pd.DataFrame(
+        {
+            HOSTILE["image"]: score + rng.normal(0, 0.5, n),
+            HOSTILE["lines"]: rng.choice([HOSTILE["end"], HOSTILE["image"], "plain"], n),
+            HOSTILE["long"]: rng.normal(size=n),
+            HOSTILE["end"]: sex,
+            HOSTILE["emoji"]: group,
+            HOSTILE["quotes"]: np.where(score + rng.normal(0, 1, n) > 0, HOSTILE["script"], HOSTILE["end"]),
+        }
+    )
+
+
+def hostile_summary(n_points=5):
+    study = prepare(
+        table_of_frame(hostile_frame(), HOSTILE["script"]),
+        target=HOSTILE["quotes"],
+        positive=HOSTILE["script"],
+        sensitive=[HOSTILE["end"], HOSTILE["emoji"]],
+    )
+    return trace(study, make_estimator(), n_points=n_points)
+
+
+@pytest.fixture(scope="module")
+def study():
+    from fairmargin.datasets.demo import make_credit_demo
+
+    table = table_of_frame(make_credit_demo(1500), "demo")
+    return prepare(table, target="repaid", positive="yes", sensitive=["sex", "origin"])
+
+
+@pytest.fixture(scope="module")
+def summary(study):
+    return trace(study, make_estimator(), n_points=6)
+
+
+@pytest.fixture(scope="module")
+def page(summary):
+    return to_html(summary)
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and the visible text."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.words, self.scripts, self._inside = [], [], [], None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self._inside = tag
+        if tag == "script":
+            self.scripts.append([dict(attributes), ""])
+
+    def handle_endtag(self, tag):
+        self._inside = None
+
+    def handle_data(self, data):
+        if self._inside == "script":
+            self.scripts[-1][1] += data
+        else:
+            self.words.append(data)
+
+
+def test_json_is_the_same_dict(summary):
+    again = json.loads(to_json(summary))
+    assert again == summary
+    assert json.dumps(summary, allow_nan=False)
+
+
+def test_points_are_what_the_classifiers_do(study, summary):
+    free = FairLogisticRegression(constraint=None)
+    free.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+    decided = free.predict(study.test.X)
+    first = summary["points"][0]
+    assert first["test"]["accuracy"] == pytest.approx(np.mean(decided == study.test.y))
+    expected = p_rule(None, decided, sensitive_features=study.test.sensitive, pos_label=1)
+    assert first["test"]["p_rule"] == pytest.approx(expected)
+    assert (first["gained"], first["lost"]) == (0, 0)
+    strict = FairLogisticRegression().fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+    after = strict.predict(study.test.X)
+    last = summary["points"][-1]
+    assert (last["gained"], last["lost"]) == (int(np.sum(after > decided)), int(np.sum(after < decided)))
+    for row in last["test"]["groups"]:
+        inside = (study.test.sensitive[row["attribute"]] == row["group"]).to_numpy()
+        assert row["people"] == inside.sum()
+        assert row["rate"] == pytest.approx(after[inside].mean())
+        assert row["gained"] == np.sum((after > decided) & inside)
+        assert row["lost"] == np.sum((after < decided) & inside)
+    changes = np.abs(strict.coef_ - free.coef_).ravel()
+    assert last["coefficients"][0]["feature"] == study.encoder.feature_names[int(changes.argmax())]
+    assert abs(last["coefficients"][0]["change"]) == pytest.approx(changes.max(), rel=1e-4)
+    assert last["relative_loss"] == pytest.approx(
+        strict.certificate_.objective / free.certificate_.objective - 1, rel=1e-6
+    )
+
+
+def test_intervals_are_statsmodels(study):
+    scores = np.random.default_rng(0).normal(size=len(study.test))
+    result = evaluate(scores, study.test)
+    accepted, right = scores >= 0, int(np.sum((scores >= 0) == (study.test.y == 1)))
+    low, high = proportion_confint(right, len(scores), method="wilson")
+    assert (result["accuracy_low"], result["accuracy_high"]) == pytest.approx((low, high))
+    woman = (study.test.sensitive["sex"] == "woman").to_numpy()
+    k = [int(np.sum(accepted & woman)), int(np.sum(accepted & ~woman))]
+    n = [int(woman.sum()), int((~woman).sum())]
+    a, b = (0, 1) if k[0] / n[0] <= k[1] / n[1] else (1, 0)
+    low, high = confint_proportions_2indep(k[a], n[a], k[b], n[b], compare="ratio", method="log-adjusted")
+    row = result["attributes"][0]
+    assert (row["low"], row["high"]) == pytest.approx((100 * low, min(100.0, 100 * high)))
+    assert row["group"] == ("woman" if a == 0 else "man")
+
+
+def test_answers_do_what_they_say(study, summary):
+    rule, loss, nobody = summary["answers"]
+    assert rule["details"]["train"]["p_rule"] >= 80.0 - 1e-9
+    assert not rule["details"]["proven"]
+    assert loss["details"]["relative_loss"] <= 0.02 + 1e-6
+    assert nobody["details"]["relative_loss"] > 0
+
+
+def test_the_page_is_one_file_that_fetches_nothing(page):
+    parsed = Page(page)
+    for tag, attributes in parsed.tags:
+        for name in ("src", "href", "action", "data", "srcset", "poster"):
+            value = attributes.get(name)
+            assert value is None or value.startswith(("#", "data:")), (tag, value)
+    assert "@import" not in page.split("<script", 1)[0]
+    assert "url(" not in page.split("<script", 1)[0]
+
+
+def test_only_known_scripts_may_run(page):
+    parsed = Page(page)
+    policy = next(a["content"] for t, a in parsed.tags if t == "meta" and a.get("http-equiv"))
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    bodies = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(b.encode()).digest()).decode() for b in bodies]
+    assert len(hashes) == 2
+    assert all(f"'sha256-{h}'" in policy for h in hashes)
+
+
+def test_accessible_by_structure(page):
+    parsed = Page(page)
+    tags = [t for t, _ in parsed.tags]
+    assert tags.count("h1") == 1
+    assert {"main", "header", "fieldset", "noscript"} <= set(tags)
+    assert dict(parsed.tags)["html"]["lang"] == "en"
+    labelled = {a["for"] for t, a in parsed.tags if t == "label"}
+    assert labelled == {a["id"] for t, a in parsed.tags if t in ("input", "select")}
+    assert all("scope" in a for t, a in parsed.tags if t == "th")
+    assert any(a.get("aria-live") == "polite" for _, a in parsed.tags)
+
+
+def test_hostile_names_are_text(tmp_path):
+    summary = hostile_summary()
+    page = to_html(summary)
+    parsed = Page(page)
+    words = "".join(parsed.words)
+    for name in ("script", "image", "quotes", "emoji", "long", "rtl", "end"):
+        assert HOSTILE[name] in words, name
+    assert not [t for t, _ in parsed.tags if t == "img"]
+    assert [a.get("type") for a, _ in parsed.scripts] == ["application/json", None, None]
+    assert json.loads(parsed.scripts[0][1])["data"]["positive"] == HOSTILE["script"]
+    for forms in (to_markdown(summary), to_html(audit_summary_of(hostile_frame()))):
+        assert "<script>document" not in forms
+        assert "<img" not in forms
+
+
+def audit_summary_of(frame):
+    groups = frame[[HOSTILE["end"], HOSTILE["emoji"]]]
+    result = audit(
+        frame[HOSTILE["quotes"]], pos_label=HOSTILE["script"], sensitive_features=groups, intersections=True
+    )
+    fingerprint = table_of_frame(frame, HOSTILE["script"]).fingerprint
+    return audit_summary(
+        result, title=HOSTILE["script"], what=HOSTILE["rtl"], fingerprint=fingerprint, settings=HOSTILE
+    )
+
+
+def test_markdown_tables_keep_their_columns():
+    text = to_markdown(hostile_summary())
+    tables = re.findall(r"(?:^\|.*\|$\n)+", text, flags=re.MULTILINE)
+    assert tables
+    for table in tables:
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(widths) == 1
+
+
+def test_very_many_categories_are_grouped_with_the_count():
+    rng = np.random.default_rng(0)
+    n = 1200
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(size=n),
+            "town": [f"town {k % 700}" for k in range(n)],
+            "colour": rng.choice(["red", "blue"], n),
+            "country": np.where(
+                rng.uniform(size=n) < 0.7, rng.choice(["A", "B"], n), [f"C{k % 90}" for k in range(n)]
+            ),
+            "y": rng.integers(0, 2, n),
+        }
+    )
+    study = prepare(table_of_frame(frame, "many"), target="y", sensitive=["country"])
+    assert any("'town'" in note and "none of them frequent" in note for note in study.notes)
+    assert any("'country' has 92 groups; the 81 smallest were put together" in note for note in study.notes)
+    groups = study.train.sensitive["country"]
+    assert groups.nunique() == 12
+    assert "other (81 groups)" in set(groups)
+    page = to_html(trace(study, make_estimator(), n_points=3))
+    assert "other (81 groups)" in page
+
+
+def test_training_summary_in_every_form(study):
+    model, summary = train(study, make_estimator("logistic", parse_constraint("p-rule=80")))
+    assert summary["train"]["p_rule"] >= 80.0 - 1e-9
+    assert "Certificate" in to_markdown(summary)
+    assert model.facts["settings"]["seed"] == 0
+    with pytest.raises(ValueError, match="no page"):
+        to_html(summary)
+
+
+def test_nobody_held_out():
+    from fairmargin.datasets.demo import make_credit_demo
+
+    table = table_of_frame(make_credit_demo(400), "demo")
+    everybody = prepare(table, target="repaid", positive="yes", sensitive=["sex"], test_share=0)
+    summary = trace(everybody, make_estimator(), n_points=3)
+    assert not summary["held_out"]
+    assert summary["points"][0]["test"]["people"] == 400
+    assert "nobody was held out" in to_html(summary)
+
+
+def test_clean_text_stays_on_one_line():
+    assert clean("a\x1b[2Jb\nc\u2028d\u202ee👩🏽‍🔬") == "a\ufffd[2Jb c d\ufffde👩🏽‍🔬"
