@@ -103,7 +103,7 @@ def test_mixed_types_have_an_order():
 
 
 def test_columns_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="columns of the same name|unique column names"):
+    with pytest.raises(ValueError, match=r"columns of the same name|unique column names"):
         encode_sensitive(pd.DataFrame([[1, 2], [3, 4]], columns=["sex", "sex"]))
 
 

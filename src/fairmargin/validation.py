@@ -129,42 +129,48 @@ def _check_disparate_treatment(X: Any, names: list[str], sensitive: Sensitive) -
                 f"The sensitive attribute {attribute.name!r} is also a column of X: deciding by it is disparate "
                 "treatment. Remove it from X."
             )
-    labels = sensitive.labels
-    for k, column in enumerate(sensitive.columns().T):
-        j = _find_equal_column(X, column)
-        if j is not None:
-            name, category = labels[k]
-            where = repr(names[j]) if names else f"number {j}"
-            raise ValueError(
-                f"Column {where} of X tells the same as the sensitive attribute {name!r} ({category!r}): "
-                "deciding by it is disparate treatment. Remove it from X."
-            )
+    found = _find_equal_column(X, sensitive.columns())
+    if found is not None:
+        j, k = found
+        name, category = sensitive.labels[k]
+        where = repr(names[j]) if names else f"number {j}"
+        raise ValueError(
+            f"Column {where} of X tells the same as the sensitive attribute {name!r} ({category!r}): "
+            "deciding by it is disparate treatment. Remove it from X."
+        )
 
 
-def _find_equal_column(X: Any, column: Array) -> int | None:
-    """Return a column of X that equals ``column`` up to shift and scale, if there is one.
+def _find_equal_column(X: Any, sensitive: Array) -> tuple[int, int] | None:
+    """Return a column of X and one of ``sensitive`` (N, K) that are equal up to shift and scale, if there are any.
 
-    Few columns survive the comparison on 64 people, so that all people are looked at for these only.
+    Few pairs survive the comparison on 64 people, so that all people are looked at for these only.
     """
-    n = len(column)
+    n = len(sensitive)
     probe = np.unique(np.linspace(0, n - 1, min(n, 64)).astype(int))
     sample = X[probe].toarray() if sp.issparse(X) else np.asarray(X[probe], dtype=float)
-    for j in np.flatnonzero(_same_up_to_scale(sample, column[probe], True)):
-        full = X[:, [j]].toarray() if sp.issparse(X) else np.asarray(X[:, [j]], dtype=float)
-        if _same_up_to_scale(full, column, False)[0]:
-            return int(j)
+    features, columns = _on_unit_interval(sample), _on_unit_interval(sensitive[probe])
+    for k in range(columns.shape[1]):
+        for j in np.flatnonzero(_same(features, columns[:, [k]])):
+            full = X[:, [j]].toarray() if sp.issparse(X) else np.asarray(X[:, [j]], dtype=float)
+            column = sensitive[:, [k]]
+            if (
+                np.ptp(full) > 0
+                and np.ptp(column) > 0
+                and _same(_on_unit_interval(full), _on_unit_interval(column))[0]
+            ):
+                return int(j), k
     return None
 
 
-def _same_up_to_scale(A: Array, b: Array, constant: bool) -> NDArray[np.bool_]:
-    """Return which columns of ``A`` are ``b`` shifted and scaled; ``constant`` is the answer where neither varies."""
-    low, span = A.min(axis=0), np.ptp(A, axis=0)
-    if np.ptp(b) == 0:
-        return (span == 0) & constant
-    unit = (A - low) / np.where(span > 0, span, 1.0)
-    straight = ((b - b.min()) / np.ptp(b))[:, None]
-    off = np.minimum(np.abs(unit - straight).max(axis=0), np.abs(unit + straight - 1.0).max(axis=0))
-    return (span > 0) & (off <= 1e-9)
+def _on_unit_interval(columns: Array) -> Array:
+    """Return the columns shifted and scaled to [0, 1]; a constant one is all zero."""
+    low, span = columns.min(axis=0), np.ptp(columns, axis=0)
+    return (columns - low) / np.where(span > 0, span, 1.0)
+
+
+def _same(a: Array, b: Array) -> NDArray[np.bool_]:
+    """Whether columns on the unit interval agree, or one is the other turned round."""
+    return (np.abs(a - b).max(axis=0) <= 1e-9) | (np.abs(a - (b.max(axis=0) - b)).max(axis=0) <= 1e-9)
 
 
 def check_number(value: Any, name: str, *, positive: bool = False, allow_inf: bool = False) -> float:
