@@ -9,6 +9,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from fairmargin.problem import Problem, Solution
@@ -20,6 +22,7 @@ from fairmargin.solvers.proximal import solve_proximal
 
 __all__ = ["Start", "few_threads", "solve", "solve_free_and_bound"]
 
+Array = NDArray[np.float64]
 Bind = Callable[[Problem, Solution], Problem]
 
 _SMALL = 20_000_000  # entries of X below which more BLAS threads cost more than they bring
@@ -79,11 +82,30 @@ def solve_free_and_bound(
     else:
         first, second = solve_free_and_bound(sample, bind, tol=SAMPLE_TOL, max_iter=min(20, max_iter))
         free = solve(free_problem, start=Start(first.theta, hessian=first.hessian), tol=tol, max_iter=max_iter)
-        start = Start(second.theta + free.theta - first.theta, second.multipliers, second.hessian)
+        start = _correct(second, first, free)
     bound = bind(problem, free)
     if bound.violation(free.theta) == 0.0:
         return free, replace(free, multipliers=np.zeros(bound.n_rows))
     return free, solve(bound, start=start, tol=tol, max_iter=max_iter)
+
+
+def _correct(second: Solution, first: Solution, free: Solution) -> Start:
+    """Return a start for the bound problem: the sample's bound solution and Hessian, less the sample's errors."""
+    hessian = second.hessian
+    if hessian is not None and first.hessian is not None and free.hessian is not None:
+        corrected = hessian + (free.hessian - first.hessian)
+        if _alike(corrected, hessian):  # a small sample can be too far off
+            hessian = corrected
+    return Start(second.theta + (free.theta - first.theta), second.multipliers, hessian)
+
+
+def _alike(a: Array, b: Array) -> bool:
+    """Whether two positive definite matrices are within a factor of three of each other in all directions."""
+    try:
+        ratios = scipy.linalg.eigh(a, b, eigvals_only=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return False
+    return bool(ratios[0] > 1 / 3 and ratios[-1] < 3.0)
 
 
 @cache

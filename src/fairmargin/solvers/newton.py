@@ -108,6 +108,9 @@ def solve_newton(problem: Problem, *, start: Start | None = None, tol: float = 1
             factor = Factor(hessian, damping)
         step, new_multipliers = _quadratic_step(problem, state, factor)
         length, trial = _line_search(problem, state, step, feasible)
+        if length == 0.0 and _gap_estimate(problem, state, new_multipliers) < 0.5 * gap:
+            multipliers = new_multipliers  # the point was right and its multipliers were not
+            continue
         if length == 0.0:  # no way down: ask the Hessian of this point, and then one that is better conditioned
             damping = max(1e3 * damping, 1e-10) if fresh else damping
             hessian, factor = (hessian if fresh else None), None
