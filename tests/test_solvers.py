@@ -198,6 +198,12 @@ def test_everything_of_one_label_but_one_person(loss):
     check_optimal(problem, solve(problem, tol=TOL))
 
 
+def test_a_point_that_is_right_still_gets_its_multipliers():
+    """Four bounds fix four coefficients: the last step is nothing but rounding, and all is in the multipliers."""
+    problem = random_problem("smoothed_hinge", 106, n=10, d=4, k=4, C=100.0, c=0.05, intercept=False)
+    check_optimal(problem, solve_newton(problem, tol=TOL))
+
+
 def test_solvers_say_what_they_need():
     with pytest.raises(ValueError, match="Newton's method needs a smooth loss; the hinge loss is not"):
         solve_newton(random_problem("hinge"))
