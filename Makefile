@@ -22,7 +22,9 @@ $(BIN)/.dev: pyproject.toml
 	touch $@ $(BIN)/.runtime
 
 demo: $(BIN)/.runtime
+	mkdir -p demo
 	$(BIN)/python examples/demo.py
+	$(BIN)/fairmargin frontier --demo -o demo/report.html
 
 lint: $(BIN)/.dev
 	$(BIN)/ruff check .

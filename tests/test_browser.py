@@ -51,6 +51,14 @@ def page(summary, tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile")
+    for name, content in (("frontier", hostile_summary(3)), ("audit", audit_summary_of(hostile_frame()))):
+        (folder / f"{name}.html").write_text(to_html(content), encoding="utf-8")
+    return folder
+
+
 def open_page(driver, path, size="desktop", scheme="light"):
     width, height = SIZES[size]
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == "phone"}
@@ -177,13 +185,11 @@ def test_prints(driver, page):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_hostile_names_are_shown_and_not_executed(driver, tmp_path, size):
+def test_hostile_names_are_shown_and_not_executed(driver, hostile, size):
     from selenium.webdriver.common.keys import Keys
 
-    for name, content in (("frontier", hostile_summary()), ("audit", audit_summary_of(hostile_frame()))):
-        path = tmp_path / f"{name}.html"
-        path.write_text(to_html(content), encoding="utf-8")
-        open_page(driver, path, size)
+    for name in ("frontier", "audit"):
+        open_page(driver, hostile / f"{name}.html", size)
         if name == "frontier":
             driver.find_element("id", "slider").send_keys(Keys.ARROW_RIGHT * 2)
             seen = driver.execute_script("return document.getElementById('groups').textContent")

@@ -50,6 +50,8 @@
     put("rule", rule(fair.p_rule));
     put("rule-more", (fair.low === null || fair.low === undefined ? "" : "95%: " + span(fair.low, fair.high) + "; ") +
       (before.p_rule === null || fair.p_rule === null ? "" : signed(fair.p_rule - before.p_rule) + " points"));
+    $("rule-group").replaceChildren();
+    if (fair.group) $("rule-group").append(name(fair.attribute + " = " + fair.group), "against the rest; " + count(fair.people) + " people");
     put("gained", "+" + count(point.gained));
     put("lost", "−" + count(point.lost));
     put("changed", percent((point.gained + point.lost) / test.people) + " of " + count(test.people) + " people change");
@@ -113,8 +115,8 @@
         scientific(proof.violation) + ".");
     $("prices").replaceChildren(...point.covariance.map((c, k) => {
       const row = element("tr"), price = point.shadow_prices[k];
-      row.append(heading(c.attribute + " = " + c.group), element("td", c.value.toFixed(4)),
-        element("td", !price || price.value === null ? "–" : Math.abs(price.value).toPrecision(4)));
+      row.append(heading(c.attribute + " = " + c.group), element("td", (Math.abs(c.value) < 5e-5 ? 0 : c.value).toFixed(4)),
+        element("td", !price || price.value === null ? "–" : Math.abs(price.value).toLocaleString("en", { maximumSignificantDigits: 4 })));
       return row;
     }));
   }
