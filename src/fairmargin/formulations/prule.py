@@ -36,7 +36,7 @@ _FARTHEST = -1.0  # how far beyond zero the covariance path is followed
 _COARSE = 0.2
 _REFINEMENTS = 2
 _VECTOR_STEPS = 30
-_ROUGH = 1e-5
+_ROUGH = 1e-4
 
 
 class InfeasibleError(ValueError):
@@ -264,7 +264,13 @@ class _Walk:
 
 
 def _search_covariance(task: Task, judge: _Judge, free: Solution) -> list[_Candidate]:
-    return _Walk(judge, _CovarianceFamily(task, free)).search(np.arange(0.8, _FARTHEST - 1e-9, -_COARSE))
+    family = _CovarianceFamily(task, free)
+    # The rule is reached on one side of zero covariance: look there first, and on the other if that was wrong.
+    _, zero = family.at(0.0)
+    near, far = np.arange(0.0, 0.9, _COARSE), np.arange(0.0, _FARTHEST - 1e-9, -_COARSE)
+    sides = (near, far) if judge.reached(zero.scores) >= judge.p else (far, near)
+    walk = _Walk(judge, family)
+    return walk.search(sides[0]) or walk.search(sides[1])
 
 
 def _search_decisions(task: Task, judge: _Judge, free: Solution) -> list[_Candidate]:
@@ -273,7 +279,7 @@ def _search_decisions(task: Task, judge: _Judge, free: Solution) -> list[_Candid
     several = len(family.share) > 1
     for way in ("ascent", "sticky", "bold") if several else ("ascent",):
         family.direction = family.find_direction(way)
-        found += _Walk(judge, family).search(np.linspace(1.2, 0.3, 7))
+        found += _Walk(judge, family).search(np.linspace(1.15, 0.55, 5))
     return found + _polish(family, judge, found) if several else found
 
 
