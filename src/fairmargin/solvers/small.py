@@ -66,7 +66,8 @@ def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:
     size = width[alive]
     scaled = M[np.ix_(alive, alive)] / size / size[:, None]
     q, lower, upper = q[alive] / size, lower[alive] / size, upper[alive] / size
-    slack = 1e-13 * np.abs(q) + 1e-14 * np.abs(q).max() + 1e-300
+    reach = np.abs(q) + np.abs(q - np.clip(q, lower, upper))
+    slack = 1e-13 * reach + 1e-14 * reach.max() + 1e-290
     missed = np.inf
     moved, eps = np.zeros(len(alive)), _PROXIMAL * (len(alive) - 1)
     definite = scaled + eps * np.eye(len(alive))
