@@ -19,6 +19,7 @@ import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -263,13 +264,21 @@ def ratio_interval(k: int, n: int, k_ref: int, n_ref: int, confidence: float = 0
     Where nobody of the group is positive the interval begins at 0. Where everybody of both is, that method
     claims certainty, and Newcombe's interval of the difference is used instead.
     """
-    from statsmodels.stats.proportion import confint_proportions_2indep as interval
+    interval = statsmodels_module("proportion").confint_proportions_2indep
 
     if k == n and k_ref == n_ref:
         low, _ = interval(k, n, k_ref, n_ref, compare="diff", method="newcomb", alpha=1.0 - confidence)
         return 1.0 + float(low), 1.0 / (1.0 + float(low))
     low, high = interval(k, n, k_ref, n_ref, compare="ratio", method="log-adjusted", alpha=1.0 - confidence)
     return (0.0 if k == 0 else float(low)), float(high)
+
+
+def statsmodels_module(name: str) -> Any:
+    """Return a module of ``statsmodels.stats``, or say how to get it."""
+    try:
+        return import_module(f"statsmodels.stats.{name}")
+    except ImportError:
+        raise ImportError('The audit needs statsmodels: pip install "fairmargin[cli]".') from None
 
 
 @dataclass(frozen=True)
@@ -318,7 +327,7 @@ class _Comparison:
         return int(np.argmax(np.where(enough, rates, -1.0) if enough.any() else rates))
 
     def _group(self, attribute: str, name: str, k: int, n: int) -> Group:
-        from statsmodels.stats.proportion import proportion_confint
+        proportion_confint = statsmodels_module("proportion").proportion_confint
 
         low, high = proportion_confint(k, n, alpha=1.0 - self.confidence, method="wilson")
         return Group(attribute, name, n, k, k / n, float(low), float(high))
@@ -347,7 +356,8 @@ def _ratio(k: int, n: int, k_ref: int, n_ref: int) -> float:
 
 def _test(k: int, n: int, k_ref: int, n_ref: int) -> dict[str, Any]:
     from scipy.stats import fisher_exact
-    from statsmodels.stats.proportion import proportions_ztest
+
+    proportions_ztest = statsmodels_module("proportion").proportions_ztest
 
     p_value = float(fisher_exact([[k, n - k], [k_ref, n_ref - k_ref]]).pvalue)
     if k + k_ref in (0, n + n_ref):
@@ -356,7 +366,7 @@ def _test(k: int, n: int, k_ref: int, n_ref: int) -> dict[str, Any]:
 
 
 def _difference(k: int, n: int, k_ref: int, n_ref: int, confidence: float) -> dict[str, Any]:
-    from statsmodels.stats.proportion import confint_proportions_2indep as interval
+    interval = statsmodels_module("proportion").confint_proportions_2indep
 
     low, high = interval(k, n, k_ref, n_ref, compare="diff", method="newcomb", alpha=1.0 - confidence)
     return {
@@ -371,7 +381,7 @@ def _concluded(
     rows: list[AuditedAttribute], threshold: float, alpha: float, correction: str, min_people: int
 ) -> list[AuditedAttribute]:
     """Correct the p-values of the whole table for their number, and say what was found."""
-    from statsmodels.stats.multitest import multipletests
+    multipletests = statsmodels_module("multitest").multipletests
 
     p_values = [g.p_value for row in rows for g in row.groups if g.p_value is not None]
     adjusted = iter(multipletests(p_values, alpha=alpha, method=correction)[1].tolist())

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import import_module, util
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -36,8 +36,6 @@ app = typer.Typer(
     epilog="Start with:  **fairmargin frontier --demo**   (made-up data, a full report in seconds)",
 )
 
-MissingWhat = Literal["group", "error"]
-
 # What several commands share.
 Data = Annotated[Path | None, typer.Argument(metavar="DATA", help="CSV (any delimiter, .gz too) or Parquet file.")]
 Demo = Annotated[bool, typer.Option("--demo", help="Use the built-in, made-up credit data instead of DATA.")]
@@ -51,11 +49,15 @@ Bins = Annotated[
     list[str] | None, typer.Option("--bin", metavar="COL=A,B", help="Cut a sensitive number at these limits.")
 ]
 MissingSensitive = Annotated[
-    MissingWhat, typer.Option(metavar="group|error", help="What people without a sensitive value are.")
+    str, typer.Option(metavar="group|error", help="What people without a sensitive value are.")
 ]
 Names = Annotated[
     str | None,
     typer.Option(metavar="A,B,...|FILE", help="Column names of a file without header (UCI Adult is recognised)."),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first line has the names; found out by default."),
 ]
 Delimiter = Annotated[str | None, typer.Option(metavar="CHAR", help="Column delimiter; found out by default.")]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Text encoding of the file.")]
@@ -131,7 +133,7 @@ def _explain(error: BaseException) -> str:
         return "there is not enough memory for these data"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'a file'}: {error.strerror}"
-    if isinstance(error, Failure | ValueError | OSError):
+    if isinstance(error, Failure | ValueError | OSError | ImportError):
         return str(error)
     return f"unexpected {type(error).__name__}: {error} (run again with --debug and report it)"
 
@@ -194,6 +196,7 @@ def audit(
     bins: Bins = None,
     missing_sensitive: MissingSensitive = "group",
     names: Names = None,
+    header: Header = None,
     delimiter: Delimiter = None,
     encoding: Encoding = "utf-8",
     json_file: JsonFile = None,
@@ -211,7 +214,7 @@ def audit(
         from fairmargin.report import audit_summary, to_html
 
         step("reading")
-        table, question = _table(data, demo, target, positive, sensitive, names, delimiter, encoding)
+        table, question = _table(data, demo, target, positive, sensitive, names, header, delimiter, encoding)
         decided = _decisions(table, question, decision, model)
         step("comparing groups")
         frame, notes = decided.frame, [*table.notes, *decided.notes]
@@ -281,6 +284,7 @@ def train(
     test_share: TestShare = 0.3,
     seed: Seed = 0,
     names: Names = None,
+    header: Header = None,
     delimiter: Delimiter = None,
     encoding: Encoding = "utf-8",
     json_file: JsonFile = None,
@@ -320,6 +324,7 @@ def predict(
     ] = "-",
     keep: Annotated[list[str] | None, typer.Option(metavar="COL", help="Copy this column to the output.")] = None,
     names: Names = None,
+    header: Header = None,
     delimiter: Delimiter = None,
     encoding: Encoding = "utf-8",
     quiet: Quiet = False,
@@ -333,7 +338,7 @@ def predict(
 
         step("reading")
         fitted = _load_model(model)
-        table = tabular.read_table(data, names=names, delimiter=delimiter, encoding=encoding)
+        table = tabular.read_table(data, names=names, header=header, delimiter=delimiter, encoding=encoding)
         step("deciding")
         result = fitted.decide(table.frame)
         for name in reversed(keep or []):
@@ -388,6 +393,7 @@ def frontier(
     test_share: TestShare = 0.3,
     seed: Seed = 0,
     names: Names = None,
+    header: Header = None,
     delimiter: Delimiter = None,
     encoding: Encoding = "utf-8",
     json_file: JsonFile = None,
@@ -455,6 +461,7 @@ def _table(
     positive: str | None,
     sensitive: list[str] | None,
     names: str | None,
+    header: bool | None,
     delimiter: str | None,
     encoding: str,
 ) -> tuple[Table, dict[str, Any]]:
@@ -469,7 +476,7 @@ def _table(
     elif data is None:
         raise Failure("Name a data file, or try --demo.")
     else:
-        table = read_table(data, names=names, delimiter=delimiter, encoding=encoding)
+        table = read_table(data, names=names, header=header, delimiter=delimiter, encoding=encoding)
     columns = _split_names(sensitive or [], list(table.frame.columns))
     if not columns:
         raise Failure("Name at least one sensitive column: --sensitive COL.")
@@ -496,7 +503,7 @@ def _study(options: dict[str, Any]) -> Study:
     """Read, encode and split the data that the options of ``train`` and ``frontier`` name."""
     from fairmargin.tabular import prepare
 
-    reading = ("data", "demo", "target", "positive", "sensitive", "names", "delimiter", "encoding")
+    reading = ("data", "demo", "target", "positive", "sensitive", "names", "header", "delimiter", "encoding")
     table, question = _table(**{name: options[name] for name in reading})
     if question["target"] is None:
         raise Failure("Name the column to predict: --target COL.")
@@ -623,11 +630,18 @@ def _gate(summary: dict[str, Any], fail_under: float | None) -> int:
     return 0
 
 
+class Steps(Protocol):
+    """Told which step begins and, within a long one, how much of it is done."""
+
+    def __call__(self, step: str, done: int = 0, total: int | None = None) -> None:
+        """Show that ``step`` is running, and ``done`` of ``total`` parts of it are done."""
+
+
 @contextmanager
-def _steps(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Show on a terminal which step is running, and for how long; stay silent elsewhere."""
+def _steps(quiet: bool) -> Iterator[Steps]:
+    """Show on a terminal what is being done and for how long; stay silent elsewhere."""
     if quiet or not sys.stderr.isatty():
-        yield lambda step: None
+        yield lambda step, done=0, total=None: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -635,4 +649,4 @@ def _steps(quiet: bool) -> Iterator[Callable[[str], None]]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("starting", total=None)
-        yield lambda step: progress.update(task, description=step)
+        yield lambda step, done=0, total=None: progress.update(task, description=step, completed=done, total=total)

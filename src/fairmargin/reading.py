@@ -56,6 +56,7 @@ def read_table(
     path: str | Path,
     *,
     names: str | Sequence[str] | None = None,
+    header: bool | None = None,
     delimiter: str | None = None,
     encoding: str = "utf-8",
     missing: Iterable[str] = MISSING,
@@ -69,6 +70,8 @@ def read_table(
         Names of the columns of a file without header: a list, text with commas, a file with a name a line (UCI's
         ``name: values.`` too), or ``"adult"``. By default a header is looked for; without one, UCI Adult is
         recognised, and other columns are numbered.
+    header : bool, optional
+        Whether the first line holds names; by default it does unless it looks like the lines that follow.
     delimiter : str, optional
         By default the one of comma, semicolon, tab and vertical bar that splits the first lines most evenly.
     encoding : str, default="utf-8"
@@ -82,7 +85,7 @@ def read_table(
     if content[:4] == b"PAR1":
         frame, notes = _read_parquet(path, content), list[str]()
     else:
-        frame, notes = _read_csv(path.name, content, names, delimiter, encoding, tuple(missing))
+        frame, notes = _read_csv(path.name, content, names, header, delimiter, encoding, tuple(missing))
     if frame.shape[1] == 0 or len(frame) == 0:
         raise DataError(f"{path.name} has no rows of data.")
     frame.columns = _clean_names(frame.columns)
@@ -125,6 +128,7 @@ def _read_csv(
     source: str,
     content: bytes,
     names: str | Sequence[str] | None,
+    header: bool | None,
     delimiter: str | None,
     encoding: str,
     missing: tuple[str, ...],
@@ -151,7 +155,9 @@ def _read_csv(
             f"{source} has one column when read with the delimiter {delimiter!r}; it looks {_DELIMITERS[guessed]}-"
             f"separated: --delimiter {guessed!r}."
         )
-    header, columns, said = _choose_names(source, records, names)
+    if header is None:
+        header = _has_header(records)
+    columns, said = _choose_names(source, records, names, header)
     frame = _parse_csv(source, content, delimiter, encoding, missing, header, columns)
     return frame, [*notes, *said]
 
@@ -218,22 +224,21 @@ def _guess_delimiter(sample: str) -> str:
 
 
 def _choose_names(
-    source: str, records: list[list[str]], names: str | Sequence[str] | None
-) -> tuple[bool, list[str] | None, list[str]]:
-    """Return whether the first line is a header, the names to use instead of it, and what to say."""
-    header = _has_header(records)
+    source: str, records: list[list[str]], names: str | Sequence[str] | None, header: bool
+) -> tuple[list[str] | None, list[str]]:
+    """Return the names to use, None for those of the header, and what to say about it."""
     width = len(records[0])
     if names is not None:
         given = _given_names(names)
         if len(given) != width:
             raise DataError(f"--names has {len(given)} names, but {source} has {width} columns.")
-        return header, given, [f"The header of {source} is replaced by the names given."] if header else []
+        return given, [f"The header of {source} is replaced by the names given."] if header else []
     if header:
-        return True, None, []
+        return None, []
     if _is_adult(records[0]):
-        return False, _adult_names(), [f"{source} has no header; it was recognised as UCI Adult and named so."]
+        return _adult_names(), [f"{source} has no header; it was recognised as UCI Adult and named so."]
     said = f"{source} has no header; its columns are called column_1 to column_{width} (name them with --names)."
-    return False, [f"column_{k + 1}" for k in range(width)], [said]
+    return [f"column_{k + 1}" for k in range(width)], [said]
 
 
 def _has_header(records: list[list[str]]) -> bool:

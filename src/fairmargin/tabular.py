@@ -118,6 +118,8 @@ def group_column(
         Of more groups than that, the smallest are put together.
     """
     name, notes = shorten(column.name), []
+    if missing not in ("group", "error"):
+        raise DataError(f"--missing-sensitive is group or error, not {shorten(missing)!r}.")
     unknown = column.isna().to_numpy()
     if unknown.any() and missing == "error":
         raise DataError(
@@ -535,7 +537,7 @@ def group_columns(
             raise DataError(
                 f"The sensitive column {shorten(name)!r} has only one group ({only!r}): there is nothing to compare."
             )
-    return pd.DataFrame(columns), notes
+    return pd.DataFrame(columns).astype("category"), notes
 
 
 def _feature_columns(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,7 @@ def trace(
     n_points: int = 21,
     individual_loss: float = 2.0,
     settings: dict[str, Any] | None = None,
-    progress: Callable[[str], None] = lambda step: None,
+    progress: Callable[..., None] = lambda step, done=0, total=None: None,
 ) -> dict[str, Any]:
     """Trace the trade-off between accuracy and fairness on a study; return its summary.
 
@@ -150,14 +151,15 @@ def trace(
     settings : dict, optional
         What else to write down for reproduction.
     progress : callable
-        Told the name of each step before it begins.
+        Told the name of each step before it begins and, on the frontier, points done and points in all.
     """
     from fairmargin.frontier import FairnessFrontier
 
     with collected_warnings() as said:
-        progress("tracing the frontier")
+        tracing = partial(progress, "tracing the frontier")
+        tracing()
         held_out = (study.test.X, study.test.y, study.test.sensitive) if len(study.test) else None
-        frontier = FairnessFrontier(estimator, n_points=n_points)
+        frontier = FairnessFrontier(estimator, n_points=n_points, progress=tracing)
         frontier.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive, eval_set=held_out)
         points = _points(frontier)
         answers = _answers(study, estimator, points[0][1], individual_loss, progress)
@@ -187,7 +189,7 @@ def _points(frontier: Any) -> list[tuple[dict[str, Any], Any]]:
 
 
 def _answers(
-    study: Study, estimator: Any, best: Any, individual_loss: float, progress: Callable[[str], None]
+    study: Study, estimator: Any, best: Any, individual_loss: float, progress: Callable[..., None]
 ) -> list[tuple[dict[str, Any], Any]]:
     """Put the three questions that people ask, and find who answers each; None where nobody does."""
     grown = f"and nobody's loss is more than {1 + individual_loss:g} times what it was"
@@ -207,7 +209,7 @@ def _answer(
     question: str,
     remark: str,
     constraint: Constraint,
-    progress: Callable[[str], None],
+    progress: Callable[..., None],
 ) -> tuple[dict[str, Any], Any]:
     progress(question)
     facts: dict[str, Any] = {"key": key, "question": question, "answer": remark, "factor": None}

@@ -23,9 +23,11 @@ _HERE = Path(__file__).parent
 
 def to_html(summary: Mapping[str, Any]) -> str:
     """Return a self-contained page of a summary of kind ``frontier`` or ``audit``."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        from markupsafe import Markup
+    except ImportError:
+        raise ImportError('The report needs jinja2: pip install "fairmargin[cli]".') from None
     if summary["kind"] not in ("frontier", "audit"):
         raise ValueError(f"There is no page for a summary of kind {summary['kind']!r}.")
     environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
@@ -53,8 +55,10 @@ def _read(name: str) -> str:
 
 
 def _scripts() -> tuple[str, str]:
-    from plotly.offline import get_plotlyjs
-
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise ImportError('The report needs plotly: pip install "fairmargin[cli]".') from None
     return get_plotlyjs(), _read("report.js")
 
 

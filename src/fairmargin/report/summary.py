@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairmargin.audit import Audit, audit, ratio_interval
+from fairmargin.audit import Audit, audit, ratio_interval, statsmodels_module
 from fairmargin.tabular import Part, Study, TabularModel
 
 __all__ = ["audit_summary", "evaluate", "frontier_summary", "plain", "to_json", "training_summary", "versions"]
@@ -150,8 +150,7 @@ def _data(study: Study) -> dict[str, Any]:
 
 def evaluate(scores: Array, part: Part) -> dict[str, Any]:
     """Return accuracy, p%-rule (both with 95% intervals), CV score and rates by group of the decisions."""
-    from statsmodels.stats.proportion import proportion_confint
-
+    proportion_confint = statsmodels_module("proportion").proportion_confint
     accepted = scores >= 0
     right = int(np.sum(accepted == (part.y == 1)))
     low, high = proportion_confint(right, len(part), method="wilson")
