@@ -1,0 +1,462 @@
+"""Figure 2: one binary attribute; loss against covariance (a), covariance against p%-rule (b), all methods (c)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairmargin import (
+    CovarianceBound,
+    FairLinearSVC,
+    FairLogisticRegression,
+    FairnessFrontier,
+    PRuleBound,
+)
+from fairmargin.baselines import PreferentialSampling, PrejudiceRemover
+from fairmargin.experiments import style
+from fairmargin.experiments._data import SETS, expected_warnings, measure_parts, train_and_test
+from fairmargin.experiments._experiment import Experiment, Output, Plan, Results
+from fairmargin.experiments._work import Unit
+from fairmargin.experiments.claims import HOLDS, IN_PART, Claim, at_level, listed, rises, verdict
+
+__all__ = ["EXPERIMENTS", "OURS", "compared_units", "curves", "draw_compared", "draw_lines", "frontier_units"]
+
+OURS = {"C-LR": FairLogisticRegression, "C-SVM": FairLinearSVC}
+METHODS = ["C-LR", "C-SVM", "PS-LR", "PS-SVM", "R-LR"]
+SECONDS = {"C-LR": 0.7, "C-SVM": 4.0}
+
+
+def frontier(dataset: str, method: str, split: int, points: int) -> list[dict[str, Any]]:
+    """Trace C-LR or C-SVM from the unconstrained classifier to zero covariance."""
+    train, test = train_and_test(dataset, split)
+    path = FairnessFrontier(OURS[method](), n_points=points).fit(train.X, train.y, sensitive_features=train.Z)
+    rows = []
+    for point, (_, row) in zip(path.estimators_, path.table_.iterrows(), strict=True):
+        rows.append(
+            {
+                "setting": row["factor"],
+                "covariance": abs(float(point.covariance_.iloc[0])),
+                "relative_loss": row["relative_loss"],
+                "loss_increase": 100.0 * row["loss_increase"],
+                "gap": point.certificate_.gap,
+                **measure_parts(dataset, point, train, test),
+            }
+        )
+    return rows
+
+
+def sampled(dataset: str, method: str, split: int, strength: float) -> list[dict[str, Any]]:
+    """Fit PS-LR or PS-SVM; ``strength`` 1 is the method as published, less goes part of the way."""
+    train, test = train_and_test(dataset, split)
+    base = FairLogisticRegression if method == "PS-LR" else FairLinearSVC
+    fitted = PreferentialSampling(base(constraint=None), strength=strength)
+    fitted.fit(train.X, train.y, sensitive_features=train.Z[SETS[dataset].attribute])
+    return [{"setting": strength, **measure_parts(dataset, fitted, train, test)}]
+
+
+def regularised(dataset: str, method: str, split: int, eta: float) -> list[dict[str, Any]]:
+    """Fit R-LR, the prejudice remover; it needs the sensitive attribute to decide."""
+    train, test = train_and_test(dataset, split)
+    with expected_warnings():
+        fitted = PrejudiceRemover(eta=eta)
+        fitted.fit(train.X, train.y, sensitive_features=train.Z[SETS[dataset].attribute])
+    measures = measure_parts(dataset, fitted, train, test, needs=["sensitive_features"])
+    return [{"setting": eta, **measures}]
+
+
+def parity(dataset: str, method: str, split: int, p: float) -> list[dict[str, Any]]:
+    """Ask for the p%-rule itself, and see what covariance it comes with."""
+    train, test = train_and_test(dataset, split)
+    with expected_warnings():
+        fitted = OURS[method](constraint=PRuleBound(p)).fit(train.X, train.y, sensitive_features=train.Z)
+    share = float(fitted.covariance_.iloc[0] / fitted.unconstrained_covariance_.iloc[0])
+    return [{"covariance_share": share, **measure_parts(dataset, fitted, train, test)}]
+
+
+def penalty(dataset: str, method: str, split: int, C: float) -> list[dict[str, Any]]:
+    """Ask for zero covariance under another penalty, and count the solver's passes over the data."""
+    train, test = train_and_test(dataset, split)
+    with expected_warnings():
+        fitted = [
+            OURS[method](C=C, constraint=constraint).fit(train.X, train.y, sensitive_features=train.Z)
+            for constraint in (None, CovarianceBound(0.0))
+        ]
+    free, fair = (measure_parts(dataset, classifier, train, test) for classifier in fitted)
+    before = {f"free_{key}": value for key, value in free.items()}
+    return [{**before, **fair, "free_passes": int(fitted[0].n_iter_), "passes": int(fitted[1].n_iter_)}]
+
+
+def frontier_units(plan: Plan, points: int | None = None) -> list[Unit]:
+    """Units of C-LR and C-SVM on both data sets."""
+    points = points or plan.pick(9, 21)
+    return [
+        Unit(frontier, {"dataset": d, "method": m, "split": s, "points": points}, SECONDS[m])
+        for d in SETS
+        for m in OURS
+        for s in plan.splits
+    ]
+
+
+def _parity_units(plan: Plan) -> list[Unit]:
+    places = [{"dataset": d, "method": "C-LR", "split": s} for d in SETS for s in plan.splits]
+    found = [Unit(parity, {**place, "p": 99.0}, 1.5) for place in places]
+    found += [
+        Unit(penalty, {**place, "C": C}, 0.3)
+        for place in places
+        for C in plan.pick([0.01, 1.0], [0.001, 0.01, 0.1, 1.0, 100.0])
+    ]
+    found += [Unit(penalty, {**place, "method": "C-SVM", "C": 1.0}, 0.8) for place in places]
+    return found
+
+
+def compared_units(plan: Plan) -> list[Unit]:
+    """Units of all five methods on both data sets."""
+    strengths = plan.pick([0.0, 0.5, 1.0], [0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    etas = plan.pick([0.0, 1.0, 5.0, 20.0], [0.0, 0.3, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0])
+    found = frontier_units(plan)
+    for d in SETS:
+        for s in plan.splits:
+            for m in ("PS-LR", "PS-SVM"):
+                found += [
+                    Unit(sampled, {"dataset": d, "method": m, "split": s, "strength": v}, 0.4) for v in strengths
+                ]
+            found += [Unit(regularised, {"dataset": d, "method": "R-LR", "split": s, "eta": v}, 0.4) for v in etas]
+    return found
+
+
+def curves(results: Results, kinds: Sequence[str] = ("frontier", "sampled", "regularised")) -> pd.DataFrame:
+    """Return the averages over splits, a row for each data set, method and setting."""
+    means = [results.mean(kind, ["dataset", "method", "setting"]) for kind in kinds]
+    return pd.concat(means, ignore_index=True)
+
+
+def _of(table: pd.DataFrame, dataset: str, method: str) -> pd.DataFrame:
+    return table[(table["dataset"] == dataset) & (table["method"] == method)]
+
+
+def draw_lines(table: pd.DataFrame, x: str, y: str, x_title: str, y_title: str) -> Any:
+    """Draw C-LR and C-SVM, a panel for each data set."""
+    figure, axes = style.grid(1, 2, height=3.4)
+    for ax, (dataset, about) in zip(axes[0], SETS.items(), strict=True):
+        for method in OURS:
+            curve = _of(table, dataset, method)
+            ax.plot(curve[x], curve[y], color=style.COLOURS[method], marker=style.MARKERS[method], label=method)
+        ax.set(title=about.title, xlabel=x_title)
+        ax.margins(0.04)
+    axes[0, 0].set_ylabel(y_title)
+    style.below(figure, axes[0, 0].get_lines())
+    return figure
+
+
+def draw_compared(table: pd.DataFrame, x: str, x_title: str) -> Any:
+    """Draw accuracy (top) and the groups' positive shares (bottom) of all methods against a measure of fairness."""
+    from matplotlib.lines import Line2D
+
+    figure, axes = style.grid(2, 2, height=3.3, sharex="col")
+    for column, (dataset, about) in zip(axes.T, SETS.items(), strict=True):
+        for method in METHODS:
+            curve = _of(table, dataset, method)
+            look = {"color": style.COLOURS[method], "marker": style.MARKERS[method]}
+            column[0].plot(curve[x], curve["test_accuracy"], label=method, **look)
+            column[1].plot(curve[x], curve["test_non_protected"], linestyle="-", **look)
+            column[1].plot(curve[x], curve["test_protected"], linestyle="--", markerfacecolor="white", **look)
+        column[0].set_title(about.title)
+        column[1].set_xlabel(x_title)
+    axes[0, 0].set_ylabel("accuracy (%)")
+    axes[1, 0].set_ylabel("in the positive class\n(% of the group)")
+    groups = [
+        Line2D([], [], color="black", linestyle="-", marker="o", label="non-protected"),
+        Line2D([], [], color="black", linestyle="--", marker="o", markerfacecolor="white", label="protected"),
+    ]
+    style.below(figure, [*axes[0, 0].get_lines(), *groups], columns=4)
+    return figure
+
+
+def _make_a(results: Results) -> Output:
+    table = curves(results, ["frontier"])
+    gaps = results["frontier"]["gap"]
+    convex, bent = True, []
+    for (_, _), curve in results["frontier"].groupby(["dataset", "method"]):
+        for _, one in curve.groupby("split"):
+            # Evenly spaced in covariance: a convex curve has no negative second difference.
+            convex &= bool(np.all(np.diff(one["relative_loss"], 2) > -1e-7))
+    for dataset in SETS:
+        for method in OURS:
+            curve = _of(table, dataset, method)
+            half = curve["relative_loss"].iloc[(curve["setting"] - 0.5).abs().argmin()]
+            bent.append(f"{SETS[dataset].title} {method} {100 * half:.0f}%")
+    claim = Claim(
+        16,
+        "Sec. 3.2 and 4.2, Fig. 2a",
+        "Each pair of covariance and loss is Pareto optimal, since the problem is convex",
+        f"every point is certified: the largest relative duality gap of {len(gaps)} fits is {gaps.max():.0e}; all "
+        "curves fall and are convex. Half of the covariance is gone at these shares of the whole loss: "
+        f"{', '.join(bent)}",
+        verdict([convex and gaps.max() < 1e-6]),
+    )
+    title = "loss (% of the way from\nunconstrained to zero covariance)"
+    drawn = table.assign(relative_loss=100.0 * table["relative_loss"])
+    figure = draw_lines(
+        drawn, "covariance", "relative_loss", "decision boundary covariance |cov| (score units)", title
+    )
+    return Output({"fig2a": figure}, {"fig2a": table}, claims=[claim])
+
+
+def _make_b(results: Results) -> Output:
+    table = curves(results, ["frontier"])
+    ends = {(d, m): _of(table, d, m)["train_p_rule"].to_numpy() for d in SETS for m in OURS}
+    names = {(d, m): f"{SETS[d].title} {m}" for d, m in ends}
+    one = results.mean("parity", ["dataset"])
+    sweep = results.mean("penalty", ["dataset", "method", "C"])
+    ridge = sweep[sweep["method"] == "C-LR"]
+    adult = ridge[ridge["dataset"] == "adult"].sort_values("C")
+    span = ", ".join(f"{p:.0f}% at C = {C:g}" for C, p in zip(adult["C"], adult["train_p_rule"], strict=True))
+    passes = sweep[sweep["C"] == 1.0]
+    claims = [
+        Claim(
+            3,
+            "Sec. 3.1",
+            "The constraint does not increase the complexity of training",
+            listed(
+                f"{SETS[row['dataset']].title} {row['method']}: {row['free_passes']:.0f} iterations without, "
+                f"{row['passes']:.0f} with zero covariance"
+                for _, row in passes.iterrows()
+            )
+            + " (the work of one is the same; those with the constraint come after an unconstrained fit)",
+            verdict([bool((passes["passes"] <= 2 * passes["free_passes"] + 5).all())]),
+        ),
+        Claim(
+            4,
+            "Sec. 3.1",
+            "A boundary that satisfies the 100%-rule has about zero covariance",
+            listed(
+                f"{SETS[row['dataset']].title}: asked for a 99%-rule, C-LR reaches {row['train_p_rule']:.1f}% in training with "
+                f"{100 * row['covariance_share']:.0f}% of the unconstrained covariance"
+                for _, row in one.iterrows()
+            ),
+            verdict(one["covariance_share"].abs() < 0.05),
+            "Equal rates are a statement about signs of scores, covariance about their means: groups of equal "
+            "acceptance may differ in the scores far from the boundary, and many such classifiers are more accurate "
+            "than that of zero covariance.",
+        ),
+        Claim(
+            5,
+            "Sec. 3.2",
+            "As c falls to zero, the p%-rule rises and accuracy potentially falls",
+            listed(
+                f"{names[key]}: p%-rule {p[0]:.0f} → {p[-1]:.0f}%, accuracy "
+                f"{_of(table, *key)['train_accuracy'].iloc[0]:.1f} → "
+                f"{_of(table, *key)['train_accuracy'].iloc[-1]:.1f}%"
+                for key, p in ends.items()
+            )
+            + " (training)",
+            verdict(p[-1] > p[0] for p in ends.values()),
+            "Not for the SVM on Bank: see claim 17.",
+        ),
+        Claim(
+            17,
+            "Sec. 4.2, Fig. 2b (i)",
+            "The lower the covariance, the higher the p%-rule",
+            listed(
+                f"{names[key]}: {p[0]:.0f} → {p[-1]:.0f}%, {'never falling' if rises(p, 0.5) else 'not monotone'}"
+                for key, p in ends.items()
+            )
+            + " (training)",
+            verdict(rises(p, 0.5) for p in ends.values()),
+            "On Bank the SVM's covariance is carried by people far on the negative side, where the hinge loss is "
+            "zero: moving their scores is free and changes no decision. (The package warns of it, CovarianceWarning.)"
+            "",
+        ),
+        Claim(
+            18,
+            "Sec. 4.2, Fig. 2b (ii)",
+            "A 100%-rule maps to zero covariance",
+            listed(f"{names[key]}: {p[-1]:.0f}% at zero covariance" for key, p in ends.items()) + " (training)",
+            verdict(p[-1] > 97 for p in ends.values()),
+            "Zero covariance makes the groups' mean scores equal, not their rates. How near the rates come depends "
+            f"on the penalty, which the paper does not have: on Adult, zero covariance gives {span}. The converse "
+            "fails too (claim 4); a p%-rule has to be asked for itself (PRuleBound).",
+        ),
+    ]
+    numbers = {"fig2b": table, "fig2b-parity": one, "fig2b-penalty": sweep}
+    x_title = "decision boundary covariance |cov| (score units)"
+    figure = draw_lines(table, "covariance", "train_p_rule", x_title, "p%-rule (%)")
+    shown = sweep.rename(
+        columns={"train_p_rule": "p%-rule (%)", "train_accuracy": "accuracy (%)", "method": "Method"}
+    )
+    shown = shown.assign(Data=shown["dataset"].map(lambda d: SETS[d].title))
+    shown = shown[["Data", "Method", "C", "accuracy (%)", "p%-rule (%)"]].round(1)
+    return Output({"fig2b": figure}, numbers, {"Zero covariance under other penalties (training)": shown}, claims)
+
+
+def _make_c(results: Results) -> Output:
+    table = curves(results)
+    figure = draw_compared(table, "test_p_rule", "p%-rule (%)")
+    claims = [_cheap(table), _comparable(table), _sampling(table), _adult_moves(table), _bank_moves(table)]
+    return Output({"fig2c": figure}, {"fig2c": table}, claims=claims)
+
+
+def _ends(curve: pd.DataFrame, column: str) -> tuple[float, float]:
+    """Return a measure at the setting with the lowest and with the highest p%-rule."""
+    order = curve["test_p_rule"].argsort()
+    return float(curve[column].iloc[order.iloc[0]]), float(curve[column].iloc[order.iloc[-1]])
+
+
+def _cheap(table: pd.DataFrame) -> Claim:
+    parts, holds = [], []
+    for dataset, about in SETS.items():
+        curve = _of(table, dataset, "C-LR")
+        (p0, p1), (a0, a1) = curve["test_p_rule"].iloc[[0, -1]], curve["test_accuracy"].iloc[[0, -1]]
+        step = float(curve["test_p_rule"].diff().abs().max())
+        parts.append(
+            f"{about.title} C-LR: p%-rule {p0:.0f} → {p1:.0f}% in steps of at most {step:.0f} points, accuracy "
+            f"{a0:.1f} → {a1:.1f}%"
+        )
+        holds.append(a0 - a1 < 3 and p1 > p0 + 20)
+    return Claim(
+        1,
+        "Abstract",
+        "Fine-grained control of fairness, often at a small cost in accuracy",
+        listed(parts) + " (test)",
+        verdict(holds),
+    )
+
+
+def _at(table: pd.DataFrame, dataset: str, method: str, level: float) -> float:
+    return at_level(_of(table, dataset, method), level, x="test_p_rule", y="test_accuracy")
+
+
+LEVELS = (40.0, 50.0, 60.0, 70.0, 75.0)
+
+
+def _comparable(table: pd.DataFrame) -> Claim:
+    parts, differences = [], {}
+    for dataset, about in SETS.items():
+        for method in OURS:
+            pairs = [(_at(table, dataset, method, v), _at(table, dataset, "R-LR", v)) for v in LEVELS]
+            difference = np.array([ours - theirs for ours, theirs in pairs])
+            differences[dataset, method] = difference[np.isfinite(difference)]
+            known = [f"{d:+.2f} at {v:.0f}%" for v, d in zip(LEVELS, difference, strict=True) if np.isfinite(d)]
+            said = ", ".join(known) or "never at the same p%-rule"
+            parts.append(f"{about.title} {method}: {said}")
+    near = all(np.all(np.abs(d) < 1.0) for d in differences.values())
+    better = len(differences["adult", "C-LR"]) > 0 and differences["adult", "C-LR"].mean() > 0
+    worse = len(differences["bank", "C-LR"]) > 0 and differences["bank", "C-LR"].mean() < 0
+    reached = all(len(d) for d in differences.values())
+    return Claim(
+        19,
+        "Sec. 4.2, Fig. 2c (i)",
+        "C-LR, C-SVM and R-LR are comparable; ours slightly better on Adult, slightly worse on Bank",
+        "accuracy over that of R-LR, in points, at the same p%-rule: " + listed(parts) + " (test)",
+        verdict([near, better, worse, reached]),
+        "Differences are tenths of a point. "
+        + ("" if better else "On Adult R-LR, which sees the sex of each person to decide, is not worse. ")
+        + ("" if worse else "On Bank C-LR is not worse. ")
+        + (
+            ""
+            if reached
+            else "C-SVM never leaves the unfair end on Bank (claim 17), so that there is nothing to compare."
+        ),
+    )
+
+
+def _sampling(table: pd.DataFrame) -> Claim:
+    highest, worst, parts = {}, [], []
+    for dataset, about in SETS.items():
+        for ours, theirs in (("C-LR", "PS-LR"), ("C-SVM", "PS-SVM")):
+            highest[dataset, theirs] = float(_of(table, dataset, theirs)["test_p_rule"].max())
+            pairs = [(_at(table, dataset, ours, v), _at(table, dataset, theirs, v)) for v in (30.0, *LEVELS)]
+            gains = [a - b for a, b in pairs if np.isfinite(a - b)]
+            said = f"{np.mean(gains):+.2f} points for {ours}" if gains else f"no common p%-rule with {ours}"
+            worst.append(bool(gains) and float(np.mean(gains)) > 0)
+            parts.append(f"{about.title} {theirs}: p%-rule up to {highest[dataset, theirs]:.0f}%, {said}")
+    under = [p < 80 for p in highest.values()]
+    both = verdict(under) == HOLDS and verdict(worst) == HOLDS
+    return Claim(
+        21,
+        "Sec. 4.2, Fig. 2c (ii)",
+        "Preferential sampling performs worst and always stays under an 80%-rule",
+        "highest p%-rule and mean difference of accuracy at the same p%-rule: " + listed(parts) + " (test)",
+        HOLDS if both else verdict([*under, *worst]) if any(under) else IN_PART if any(worst) else verdict([False]),
+        "Under 80% on Bank only. On Adult the method as published (Kamiran and Calders 2010), ranked by the same "
+        "classifier that is trained, passes 80%: women with a high income must more than double there, and copying "
+        "whole rows first, as the method says, has that effect; an implementation that makes at most one copy falls "
+        "short. The paper does not say which ranker it used.",
+    )
+
+
+def _moves(table: pd.DataFrame, dataset: str) -> dict[str, tuple[float, float]]:
+    """Return by how many points the shares of the non-protected and the protected move, from unfair to fairest."""
+    moves = {}
+    for method in METHODS:
+        curve = _of(table, dataset, method)
+        (n0, n1), (p0, p1) = _ends(curve, "test_non_protected"), _ends(curve, "test_protected")
+        moves[method] = (n1 - n0, p1 - p0)
+    return moves
+
+
+def _said(moves: dict[str, tuple[float, float]], about: Any) -> str:
+    return listed(
+        f"{m}: {about.non_protected_title} {n:+.1f}, {about.protected_title} {p:+.1f}" for m, (n, p) in moves.items()
+    )
+
+
+def _adult_moves(table: pd.DataFrame) -> Claim:
+    moves = _moves(table, "adult")
+    return Claim(
+        22,
+        "Sec. 4.2, Fig. 2c (iii)",
+        "On Adult, all move men to the negative class and women to the positive class",
+        f"points of the positive share, from the unfairest to the fairest setting: {_said(moves, SETS['adult'])} "
+        "(test)",
+        verdict(n < 0 < p for n, p in moves.values()),
+    )
+
+
+def _bank_moves(table: pd.DataFrame) -> Claim:
+    moves = _moves(table, "bank")
+    return Claim(
+        23,
+        "Sec. 4.2, Fig. 2c (iii)",
+        "On Bank, they only move non-protected people (young and old) to the negative class",
+        f"points of the positive share, from the unfairest to the fairest setting: {_said(moves, SETS['bank'])} "
+        "(test)",
+        verdict(n < 0 and abs(p) < 1 for n, p in moves.values()),
+        "Where it does not: the fairest setting of the SVMs hardly differs from the unconstrained one (claim 17).",
+    )
+
+
+_NOTE = (
+    "Sensitive are sex on Adult and age (25 to 60, the protected group) on Bank. C = 1, numbers standardised; means "
+    "over the splits at the same setting. "
+)
+
+EXPERIMENTS = [
+    Experiment(
+        "fig2a",
+        "Figure 2a: loss against covariance",
+        _NOTE + "The loss is the training objective.",
+        frontier_units,
+        _make_a,
+    ),
+    Experiment(
+        "fig2b",
+        "Figure 2b: covariance against p%-rule",
+        _NOTE + "Training data, as in the paper.",
+        lambda plan: frontier_units(plan) + _parity_units(plan),
+        _make_b,
+    ),
+    Experiment(
+        "fig2c",
+        "Figure 2c: accuracy and positive shares against p%-rule, all methods",
+        _NOTE
+        + "Test data. Along a curve runs: for C-LR and C-SVM the covariance threshold, for R-LR its η, for PS-LR and "
+        "PS-SVM how far towards independence the training data are resampled (the last point is the method as "
+        "published).",
+        compared_units,
+        _make_c,
+    ),
+]
