@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils.class_weight import compute_sample_weight
+from threadpoolctl import threadpool_limits
 
 from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
 from fairmargin.report.summary import frontier_summary, training_summary
@@ -25,6 +26,7 @@ from fairmargin.tabular import DataError, Study, TabularModel
 
 __all__ = ["ESTIMATORS", "make_estimator", "parse_constraint", "trace", "train"]
 
+_MANY = 200_000
 ESTIMATORS = ("logistic", "linear-svm", "squared-hinge", "svm")
 _ASK = "none, covariance=0 (or 20%, or sex:0,race:0.1), p-rule=80, loss=0.05, individual=0.5, nobody-loses"
 
@@ -115,11 +117,16 @@ def collected_warnings() -> Iterator[list[str]]:
             found.extend(dict.fromkeys(texts))
 
 
+def _few_threads(study: Study) -> AbstractContextManager[Any]:
+    """Keep BLAS to one thread where products are small: more of them wait for each other longer than they work."""
+    return threadpool_limits(1, user_api="blas") if study.people < _MANY else nullcontext()
+
+
 def train(
     study: Study, estimator: Any, settings: dict[str, Any] | None = None
 ) -> tuple[TabularModel, dict[str, Any]]:
     """Train a classifier on a study; return the model and its summary."""
-    with collected_warnings() as said:
+    with collected_warnings() as said, _few_threads(study):
         estimator.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
     model = TabularModel(estimator, study.encoder, study.target, study.labels, study.sensitive)
     title = f"{study.target} = {study.labels[1]}: one classifier"
@@ -155,7 +162,7 @@ def trace(
     """
     from fairmargin.frontier import FairnessFrontier
 
-    with collected_warnings() as said:
+    with collected_warnings() as said, _few_threads(study):
         tracing = partial(progress, "tracing the frontier")
         tracing()
         held_out = (study.test.X, study.test.y, study.test.sensitive) if len(study.test) else None
@@ -163,15 +170,21 @@ def trace(
         frontier.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive, eval_set=held_out)
         points = _points(frontier)
         answers = _answers(study, estimator, points[0][1], individual_loss, progress)
-    progress("summing up")
-    return frontier_summary(
-        study,
-        points,
-        answers,
-        title=f"{study.target} = {study.labels[1]}: accuracy and fairness",
-        settings={**_settings(estimator), "points": n_points, "individual_loss": individual_loss, **(settings or {})},
-        notes=said,
-    )
+    with _few_threads(study):
+        progress("summing up")
+        return frontier_summary(
+            study,
+            points,
+            answers,
+            title=f"{study.target} = {study.labels[1]}: accuracy and fairness",
+            settings={
+                **_settings(estimator),
+                "points": n_points,
+                "individual_loss": individual_loss,
+                **(settings or {}),
+            },
+            notes=said,
+        )
 
 
 def _settings(estimator: Any) -> dict[str, Any]:
