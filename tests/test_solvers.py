@@ -204,6 +204,14 @@ def test_a_point_that_is_right_still_gets_its_multipliers():
     check_optimal(problem, solve_newton(problem, tol=TOL))
 
 
+def test_the_intercept_goes_far_where_bounds_fix_the_rest():
+    """Bounds hold the one coefficient, nobody is near the margin: steps are far too short unless prolonged."""
+    problem = random_problem("hinge", 889, n=40, d=1, k=4, C=1e3, c=1e-5)
+    solution = solve_multipliers(problem, tol=TOL)
+    check_optimal(problem, solution)
+    assert solution.certificate.n_iter < 100
+
+
 def test_solvers_say_what_they_need():
     with pytest.raises(ValueError, match="Newton's method needs a smooth loss; the hinge loss is not"):
         solve_newton(random_problem("hinge"))

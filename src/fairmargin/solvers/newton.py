@@ -256,7 +256,8 @@ def _room(problem: Problem, theta: Array, step: Array) -> float:
     value, change = problem.rows @ theta, problem.rows @ step
     change = np.where(problem.lower == problem.upper, 0.0, change)
     ahead = np.where(change > 0, problem.upper - value, value - problem.lower)
-    moving = change != 0
+    # A row that is at its bound already and moves by rounding only is no obstacle; the next step sets it right.
+    moving = np.abs(change) > 1e-14 * (np.abs(problem.rows) @ (np.abs(theta) + np.abs(step)))
     return float(np.clip(np.min(ahead[moving] / np.abs(change[moving]), initial=_LONGEST), 1.0, _LONGEST))
 
 
