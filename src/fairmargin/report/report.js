@@ -220,6 +220,11 @@
   media.addEventListener("change", drawChart);
   window.addEventListener("resize", drawChart);
   const folded = [...document.querySelectorAll("details:not([open])")];
-  window.addEventListener("beforeprint", () => folded.forEach((d) => { d.open = true; }));
-  window.addEventListener("afterprint", () => folded.forEach((d) => { d.open = false; }));
+  function print(begins) {
+    folded.forEach((d) => { d.open = begins; });
+    document.documentElement.classList.toggle("printing", begins);
+    drawChart();
+  }
+  window.addEventListener("beforeprint", () => print(true));
+  window.addEventListener("afterprint", () => print(false));
 })();
