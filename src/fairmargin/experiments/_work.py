@@ -1,8 +1,8 @@
 """Units of work: small, independent, each written whole or not at all.
 
-A unit is a function at the top of a module, and its parameters. Its result is a list of rows (flat mappings of numbers
-and words), kept in a file that is named after the parameters and says which code it came from. A run looks at the
-files first and computes what is missing: killed at any point, it goes on where it was.
+A unit is a function at the top of a module, and its parameters. Its result is a list of rows (flat mappings of
+numbers and words), kept in a file that is named after the parameters and says which code it came from. A run looks at
+the files first and computes what is missing: killed at any point, it goes on where it was.
 """
 
 from __future__ import annotations

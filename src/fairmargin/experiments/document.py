@@ -41,8 +41,8 @@ def _opening(claims: Sequence[Claim], plan: Plan) -> str:
     splits = len(plan.splits)
     return f"""# The paper, reproduced
 
-*Fairness Constraints: Mechanisms for Fair Classification* (Zafar, Valera, Gomez Rodriguez, Gummadi, AISTATS 2017), run
-with this package. This page is written by `{command}`; no number in it is set by hand.
+*Fairness Constraints: Mechanisms for Fair Classification* (Zafar, Valera, Gomez Rodriguez, Gummadi, AISTATS 2017),
+run with this package. This page is written by `{command}`; no number in it is set by hand.
 
 Averages are over {splits} random splits into 70% training and 30% test people (for synthetic data: {splits} draws).
 Unlike the paper, all classifiers have a ridge penalty (C = 1), because without one a few people can buy any

@@ -72,7 +72,8 @@ def _row(
         "shift": offsets[1] - offsets[0],
         "accuracy": 100.0 * float(np.mean(decisions == y)),
         "p_rule": p_rule(y, decisions, sensitive_features=z, zero_division=100.0),
-        "covariance": float(fair.covariance_.iloc[0]),
+        "covariance": float(np.asarray(fair.covariance_)[0]),
+        "norm": float(np.linalg.norm(w)),
         "kept": int(kept.sum()),
         "kept_refused": int(np.sum(kept & (fair.decision_function(X) < -1e-8))),
         "accepted": 100.0 * float(np.mean(decisions == 1)),
@@ -147,6 +148,9 @@ def _make_a(results: Results) -> Output:
     fair = {(phi, a): _values(table, phi, a, "p_rule") for phi in PHIS for a in FACTORS}
     draws = len(turn["π/4", 0.0])
     over = f"means of {draws} draws"
+    shrunk = {
+        phi: 100.0 * float(np.mean(_values(table, phi, loose, "norm") / _free(table, phi, "norm"))) for phi in PHIS
+    }
     same = {a: float(turn["π/8", a].mean() - turn["π/4", a].mean()) for a in FACTORS}
     claims = [
         Claim(
@@ -171,9 +175,10 @@ def _make_a(results: Results) -> Output:
             )
             + f" ({over})",
             verdict(np.all(turn["π/8", a] > turn["π/4", a]) for a in FACTORS),
-            "At c = 0 it is. At half the covariance the stronger correlation turns less: the score is made "
-            "smaller instead, which cuts the covariance without touching any decision, and costs less there. "
-            "(The covariance is not scale-free: θ'x is a distance only up to ||θ||.)"
+            f"At c = 0 it is. At c = {loose:g} c* the stronger correlation turns less: the scores are made smaller "
+            f"instead (||w|| is {shrunk['π/8']:.0f}% of the unconstrained at π/8, {shrunk['π/4']:.0f}% at π/4), "
+            "which cuts the covariance without touching any decision. The covariance is not scale-free: θ'x is a "
+            "distance only up to ||θ||."
             if same[loose] < 0
             else "",
         ),
@@ -199,7 +204,7 @@ def _make_a(results: Results) -> Output:
 
 def _make_b(results: Results) -> Output:
     table = results["boundaries"]
-    titles = {GAMMAS[0]: f"promises, others γ = {GAMMAS[0]:g}", GAMMAS[1]: "promises, others unbounded"}
+    titles = {GAMMAS[0]: f"γ = {GAMMAS[0]:g}", GAMMAS[1]: "γ = ∞"}
     fair = table[table["kind"] != "free"]
     refused, kept = int(fair["kept_refused"].sum()), int(fair["kept"].sum())
     moved = {phi: (_values(table, phi, math.inf, "rotation"), _values(table, phi, math.inf, "shift")) for phi in PHIS}
@@ -240,7 +245,7 @@ EXPERIMENTS = [
         "fig1b",
         "Figure 1b: boundaries that maximise fairness and refuse nobody of z = 1 who is accepted today",
         "As figure 1a. The people with a promise keep a score of at least 0; the loss of each of the others may "
-        "grow by its factor 1 + γ, or without bound.",
+        "grow by its factor 1 + γ, or without bound (γ = ∞).",
         _units("promises"),
         _make_b,
     ),

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairmargin import FairLogisticRegression, FairnessFrontier, positive_rates
+from fairmargin import CovarianceBound, FairLogisticRegression, FairnessFrontier, positive_rates
 from fairmargin.experiments import style
-from fairmargin.experiments._data import Part, parts
+from fairmargin.experiments._data import Part, expected_warnings, parts
 from fairmargin.experiments._experiment import Experiment, Output, Plan, Results
 from fairmargin.experiments._work import Unit
 from fairmargin.experiments.claims import Claim, listed, verdict
@@ -39,17 +39,28 @@ def shares(attributes: str, split: int, points: int) -> list[dict[str, Any]]:
     return rows
 
 
+def one_race(race: str, split: int) -> list[dict[str, Any]]:
+    """Ask for zero covariance of one race with everybody else, and nothing of the others."""
+    train, test = (Part(part.X, part.y, part.Z[["race"]]) for part in parts("adult", split))
+    with expected_warnings():
+        fitted = FairLogisticRegression(constraint=CovarianceBound({"race": {race: 0.0}}))
+        fitted.fit(train.X, train.y, sensitive_features=train.Z)
+    people = 100.0 * float(np.mean(train.Z["race"] == race))
+    return [{"people": people, "test_accuracy": 100.0 * float(np.mean(fitted.predict(test.X) == test.y))}]
+
+
 def _units(plan: Plan) -> list[Unit]:
     points = plan.pick(6, 21)
-    return [
+    found = [
         Unit(shares, {"attributes": a, "split": s, "points": points}, 1.2) for a in ATTRIBUTES for s in plan.splits
     ]
+    return found + [Unit(one_race, {"race": race, "split": s}, 0.4) for race in RACES for s in plan.splits]
 
 
 def _make(results: Results) -> Output:
     table = results.mean("shares", ["attributes", "factor"])
-    claims = [_equal(table), _modest(table), _other(results["shares"], table)]
-    return Output({"fig3": _draw(table)}, {"fig3": table}, claims=claims)
+    claims = [_equal(table), _modest(table, results.mean("one_race", ["race"])), _other(results["shares"], table)]
+    return Output({"fig3": _draw(table)}, {"fig3": table, "fig3-one-race": results["one_race"]}, claims=claims)
 
 
 def _draw(table: pd.DataFrame) -> Any:
@@ -101,7 +112,7 @@ def _equal(table: pd.DataFrame) -> Claim:
         25,
         "Sec. 4.2, Fig. 3",
         "As c falls, the groups' shares in the positive class become nearly equal",
-        listed(said) + " (test, all groups but the rare Other)",
+        listed(said) + " (test; the first numbers are without the rare Other; nearly equal: under a quarter)",
         verdict(holds),
         (
             f"With both attributes, women end above men ({fair['test_Female']:.1f} and {fair['test_Male']:.1f}%): "
@@ -112,20 +123,27 @@ def _equal(table: pd.DataFrame) -> Claim:
     )
 
 
-def _modest(table: pd.DataFrame) -> Claim:
+def _modest(table: pd.DataFrame, single: pd.DataFrame) -> Claim:
     said, losses = [], []
     for attributes in ATTRIBUTES:
-        free, fair = _ends(table, attributes)
-        losses.append(free["test_accuracy"] - fair["test_accuracy"])
-        said.append(f"{attributes}: {free['test_accuracy']:.1f} → {fair['test_accuracy']:.1f}%")
+        curve = table[table["attributes"] == attributes].sort_values("factor")
+        none, half, free = (float(np.interp(a, curve["factor"], curve["test_accuracy"])) for a in (0.0, 0.5, 1.0))
+        losses.append(free - none)
+        said.append(f"{attributes}: {free:.1f}% unconstrained, {half:.1f}% at a = 0.5, {none:.1f}% at a = 0")
+    alone = ", ".join(
+        f"{row['race']} ({row['people']:.1f}% of the people) {row['test_accuracy']:.1f}%"
+        for _, row in single.iterrows()
+    )
     return Claim(
         26,
         "Sec. 4.2, Fig. 3",
         "... while the loss in accuracy is modest",
-        listed(said) + " (test; always refusing gives 75.2%)",
-        verdict(loss < 3 for loss in losses),
-        "At zero covariance a large part of what can be learned beyond always refusing is gone: the two rarest races "
-        "(1.7% of the people) are held to exact covariance as well, and that is what costs.",
+        listed(said) + " (test; refusing everybody gives 75.2%)",
+        verdict([max(losses) < 3]),
+        "Down to half the covariance it is modest, but not at zero: most of what the classifier knows beyond "
+        "refusing everybody is spent. It is not the number of constraints: zero covariance with one race alone, "
+        f"however rare, gives {alone}. With few features that tell the races apart, those that predict income have "
+        "to be bent.",
     )
 
 

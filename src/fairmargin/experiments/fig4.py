@@ -12,7 +12,7 @@ from fairmargin.experiments import style
 from fairmargin.experiments._data import SETS, expected_warnings, measure_parts, train_and_test
 from fairmargin.experiments._experiment import Experiment, Output, Plan, Results
 from fairmargin.experiments._work import Unit
-from fairmargin.experiments.claims import Claim, at_level, listed, verdict
+from fairmargin.experiments.claims import HOLDS, IN_PART, Claim, at_level, listed, verdict
 
 __all__ = ["EXPERIMENTS", "bounded_units", "draw_bounded"]
 
@@ -36,7 +36,7 @@ def bounded(dataset: str, method: str, split: int, gamma: float) -> list[dict[st
         fitted = FairLogisticRegression(constraint=constraint).fit(train.X, train.y, sensitive_features=train.Z)
     return [
         {
-            "covariance_share": float(fitted.covariance_.iloc[0] / fitted.unconstrained_covariance_.iloc[0]),
+            "covariance_share": _share(fitted),
             "loss_increase": float(fitted.loss_increase_),
             "gap": fitted.certificate_.gap,
             "kept": int(kept.sum()),
@@ -44,6 +44,11 @@ def bounded(dataset: str, method: str, split: int, gamma: float) -> list[dict[st
             **measure_parts(dataset, fitted, train, test),
         }
     ]
+
+
+def _share(fitted: Any) -> float:
+    """Return the covariance as a share of the unconstrained classifier's."""
+    return float(fitted.covariance_.iloc[0] / fitted.unconstrained_covariance_.iloc[0])
 
 
 def promised(dataset: str, split: int, gamma: float) -> list[dict[str, Any]]:
@@ -73,7 +78,7 @@ def promised(dataset: str, split: int, gamma: float) -> list[dict[str, Any]]:
                 "people": int(these.sum()),
                 "fell": int(np.sum(these & fell)),
                 "rose": int(np.sum(these & rose)),
-                "covariance_share": float(fitted.covariance_.iloc[0] / fitted.unconstrained_covariance_.iloc[0]),
+                "covariance_share": _share(fitted),
             }
         )
     return rows
@@ -153,7 +158,7 @@ def _no_loss(table: pd.DataFrame) -> Claim:
         "Sec. 3.3",
         "Maximum fairness with no loss in accuracy by setting γ = 0",
         said,
-        verdict(free["covariance_share"] < 0.99) if len(free) else "",
+        IN_PART if (free["covariance_share"] > 0.999).all() else HOLDS,
         "True as a statement on the problem, but empty: the least loss is attained by one classifier only (any "
         "penalty makes it unique), so that γ = 0 returns the unconstrained classifier and no fairness is gained.",
     )
@@ -285,8 +290,9 @@ def _parity(table: pd.DataFrame) -> Claim:
         + " (training)",
         verdict(p > 97 for p in best.values()),
         "The covariance does reach zero, but zero covariance is not a 100%-rule (claim 18): once it is reached, a "
-        "larger γ changes nothing, and the classifier of least loss among those of zero covariance is returned. "
-        "Fine-γ-LR passes higher p%-rules on its way, where nearly everybody is accepted.",
+        "larger γ changes nothing in γ-LR. Fine-γ-LR comes nearest just before zero covariance is within reach, "
+        "where the bounds leave no room to choose; beyond that the classifier of least loss among those of zero "
+        "covariance is returned, which is more accurate and less even.",
     )
 
 
