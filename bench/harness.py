@@ -1,0 +1,191 @@
+"""Measuring: interleaved runs, runs in a process of their own, budgets, the machine.
+
+Set the number of threads before numpy is imported: import this module first.
+"""
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
+    os.environ[_name] = "1"
+
+import ctypes
+import gc
+import importlib.metadata
+import multiprocessing
+import platform
+import sys
+import time
+import traceback
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+import psutil
+
+PEERS = ("scikit-learn", "glum", "tabmat", "scikit-lego", "cvxpy", "clarabel", "ecos", "scs", "fairlearn")
+
+
+@dataclass
+class Budget:
+    """Seconds that a section may take; sections ask before each piece of work."""
+
+    seconds: float
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def spent(self):
+        return time.perf_counter() - self.started
+
+    @property
+    def left(self):
+        return max(0.0, self.seconds - self.spent)
+
+    def share(self, part):
+        """Return a budget for a part of this one, or for what is left if that is less."""
+        return Budget(min(part * self.seconds, self.left))
+
+
+def timed(work):
+    """Return the result of ``work()`` and its seconds, without collection of garbage on the way."""
+    gc.collect()
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            start = time.perf_counter()
+            result = work()
+            return result, time.perf_counter() - start
+    finally:
+        gc.enable()
+
+
+def interleaved(works, rounds, budget):
+    """Run every work once to warm up and then in turn; return the seconds of each, and errors by name.
+
+    The order is reversed every other round, so that nobody always follows the same neighbour.
+    """
+    seconds, errors = {name: [] for name in works}, {}
+    for name, work in works.items():
+        try:
+            timed(work)
+        except Exception as error:  # a peer that fails is reported, not hidden
+            errors[name] = shortly(error)
+    names = [name for name in works if name not in errors]
+    for number in range(rounds):
+        if budget.left <= 0 and number >= 1:
+            break
+        for name in names if number % 2 == 0 else reversed(names):
+            seconds[name].append(timed(works[name])[1])
+    return {name: s for name, s in seconds.items() if s}, errors
+
+
+def apart(work, timeout):
+    """Run ``work()`` in a forked process: dict with seconds, peak (bytes above the start) and value, or error.
+
+    Data are shared with the fork, so the peak counts what the work itself asks for.
+    """
+    context = multiprocessing.get_context("fork")
+    mine, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_in_fork, args=(work, theirs))
+    process.start()
+    theirs.close()
+    try:
+        answer = mine.recv() if mine.poll(timeout) else {"error": f"stopped after {timeout:.0f} s"}
+    except EOFError:
+        answer = {"error": "the process ended without an answer"}
+    if process.is_alive():
+        process.join(1.0)
+        process.kill()
+    process.join()
+    return answer
+
+
+def _in_fork(work, pipe):
+    try:
+        before = _reset_peak()
+        value, seconds = timed(work)
+        pipe.send({"seconds": seconds, "peak": max(0, _peak() - before), "value": value})
+    except BaseException as error:
+        pipe.send({"error": shortly(error)})
+    finally:
+        pipe.close()
+        os._exit(0)
+
+
+def _reset_peak():
+    """Give free memory back, forget the largest size so far, and return the present size."""
+    gc.collect()
+    try:
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        pass  # not Linux: the peak is then that of the whole process
+    return psutil.Process().memory_info().rss
+
+
+def _peak():
+    try:
+        with open("/proc/self/status") as file:
+            line = next(line for line in file if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    except (OSError, StopIteration):
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def shortly(error):
+    text = " ".join(str(error).split())
+    if isinstance(error, ImportError):
+        return f"not installed: {text}"[:160]
+    return f"{type(error).__name__}: {text}"[:200]
+
+
+def describe(error):
+    return "".join(traceback.format_exception(error))[-2000:]
+
+
+def median(seconds):
+    return float(np.median(seconds)) if len(seconds) else float("nan")
+
+
+def machine():
+    """What the figures depend on, without anything that names the machine."""
+    import scipy.linalg  # noqa: F401  (its BLAS is listed too)
+    from threadpoolctl import threadpool_info
+
+    memory = psutil.virtual_memory().total / 2**30
+    blas = sorted(
+        {f"{i.get('internal_api')} {i.get('version')} ({i.get('architecture')})" for i in threadpool_info()}
+    )
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory, 1),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "blas": ", ".join(blas),
+        "threads": os.environ["OMP_NUM_THREADS"],
+        "load_before": round(os.getloadavg()[0], 2),
+        "versions": {name: _version(name) for name in ("fairmargin", "numpy", "scipy", *PEERS)},
+    }
+
+
+def _processor():
+    try:
+        with open("/proc/cpuinfo") as file:
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown"
+
+
+def _version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def log(*words):
+    print(*words, file=sys.stderr, flush=True)

@@ -1,0 +1,472 @@
+"""Quality at equal fairness: test accuracy of everybody who reaches the same p%-rule on the training decisions."""
+
+import multiprocessing
+import warnings
+
+import numpy as np
+import peers
+from findings import seconds, times
+from harness import Budget, apart, interleaved, log, median, shortly
+from people import load, split
+
+from fairmargin import FairLinearSVC, FairLogisticRegression, FairSVC, PRuleBound
+
+TITLE = "Quality at equal fairness, and the p%-rule as a target"
+BUDGET = (760, 30)
+
+CASES = {  # data, attributes, levels
+    "Adult, sex": ("Adult", ("sex",), (80, 90, 95, 99)),
+    "Bank, age": ("Bank", ("age_group",), (80, 90, 95, 99)),
+    "COMPAS, race": ("COMPAS", ("race",), (80, 90, 95)),
+    "Adult, race": ("Adult", ("race",), (80, 90, 95)),
+    "Adult, sex and race": ("Adult", ("sex", "race"), (80, 90)),
+}
+ISSUE_CASES = ("Adult, sex", "Bank, age", "Adult, race", "Adult, sex and race")
+LEVELS_SHOWN = {"Adult, race": (80, 90)}
+OURS, HINGE, EG, GRID = "**PRuleBound, logistic**", "**PRuleBound, hinge**", "fairlearn EG", "fairlearn GridSearch"
+NEEDS_Z = " [needs z to decide]"
+SPLITS = 5
+GRID_SIZE = {1: 41, 4: 60}  # models of GridSearch, by the number of sensitive columns
+STRENGTHS = np.linspace(0.1, 1.0, 10)
+ETAS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+
+
+def run(found, budget):
+    cases = CASES
+    if found.quick:
+        cases = {"COMPAS, race": ("COMPAS", ("race",), (80,))}
+        CASES.update(cases)
+    splits = 2 if found.quick else SPLITS
+    jobs = [(case, seed) for seed in range(splits) for case in cases]
+    results = in_parallel(jobs, Budget((0.6 if found.quick else 0.8) * budget.seconds))
+    clock = {case: time_ratios(case, results, budget, found.quick) for case in cases}
+    found.text(
+        f"""{splits} splits, 70% to train on. Every method is tuned on the training rows alone to the loosest setting whose
+        training decisions reach the p%-rule (every value of an attribute against the rest), C = 1; shown are means
+        over the splits of test figures, with +- half of a 95% interval of the mean (t). ExponentiatedGradient decides
+        at random: its accuracy and rates are expected ones. LossBound and CovarianceBound take points of the covariance
+        path, so that row stands for both. AUC is of the scores. fairlearn uses LogisticRegression(C=1) with
+        newton-cholesky, its fastest solver here. For two attributes fairlearn takes their combinations as groups."""
+    )
+    for case, (_, _, levels) in cases.items():
+        mine = [results[case, seed] for seed in range(splits) if (case, seed) in results]
+        if not mine:
+            found.text(f"{case}: no split was finished in the time there was.")
+            continue
+        show(found, case, levels, mine)
+    claims(found, cases, results, clock, splits)
+
+
+# --- running
+
+
+def in_parallel(jobs, budget):
+    """Work on two splits at once: nothing is timed here."""
+    results = {}
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        answers = pool.imap_unordered(_job, jobs)
+        for _ in jobs:
+            try:
+                case, seed, result = answers.next(timeout=max(1.0, budget.left))
+            except multiprocessing.TimeoutError:
+                log("  out of time: fewer splits")
+                break
+            log(f"  {case}, split {seed}: {budget.spent:.0f} s")
+            results[case, seed] = result
+        pool.terminate()
+    return results
+
+
+def _job(job):
+    warnings.simplefilter("ignore")
+    case, seed = job
+    data, attributes, levels = CASES[case]
+    train, test = split(load(data).of(*attributes), seed)
+    return case, seed, Case(train, test, levels, seed, len(attributes) == 1).run()
+
+
+class Case:
+    """One split of one data set: ``answers[method][level]`` is a dict of figures, or text where there is none."""
+
+    def __init__(self, train, test, levels, seed, single):
+        self.train, self.test, self.levels, self.seed = train, test, levels, seed
+        self.binary = single and train.z.iloc[:, 0].nunique() == 2
+        self.single = single
+        self.answers = {}
+
+    def run(self):
+        for method in (
+            self.unconstrained,
+            self.ours,
+            self.grid_search,
+            self.reductions,
+            self.thresholds,
+            self.sampling,
+            self.remover,
+            self.reweighing,
+            self.lego,
+        ):
+            try:
+                method()
+            except Exception as error:
+                self.answers[method.__name__] = {level: shortly(error) for level in self.levels}
+        return self.answers
+
+    def figures(self, decide, score=None, **more):
+        """Return the figures of ``decide(people)``, the share of positive decisions (n,), and ``score(people)``."""
+        from sklearn.metrics import roc_auc_score
+
+        on_train, on_test = decide(self.train), decide(self.test)
+        scores = on_test if score is None else score(self.test)
+        return {
+            "accuracy": accuracy(on_test, self.test.y),
+            "train_accuracy": accuracy(on_train, self.train.y),
+            "auc": float(roc_auc_score(self.test.y, scores)),
+            "p": p_of(on_test, self.test.z),
+            "train_p": p_of(on_train, self.train.z),
+            **more,
+        }
+
+    def of_model(self, model, **more):
+        def score(people):
+            if hasattr(model, "decision_function"):
+                return np.asarray(model.decision_function(people.X))
+            return np.asarray(model.predict_proba(people.X))[:, 1]
+
+        return self.figures(lambda people: np.asarray(model.predict(people.X)).astype(float), score, **more)
+
+    def choose(self, name, candidates):
+        """For each level take the most accurate of the candidates that reach it in training."""
+        self.answers[name] = {}
+        for level in self.levels:
+            able = [c for c in candidates if c["train_p"] >= level - 1e-9]
+            best = max(able, key=lambda c: c["train_accuracy"], default=None)
+            most = max((c["train_p"] for c in candidates), default=0.0)
+            self.answers[name][level] = best or f"not reached ({most:.0f}%)"
+
+    def unconstrained(self):
+        model = FairLogisticRegression(constraint=None).fit(self.train.X, self.train.y)
+        figures = self.of_model(model)
+        self.answers["unconstrained"] = {level: {**figures, "always": True} for level in self.levels}
+
+    def ours(self):
+        ways = {
+            OURS: (FairLogisticRegression, "auto"),
+            "fairmargin, covariance path": (FairLogisticRegression, "covariance"),
+            "fairmargin, decision path": (FairLogisticRegression, "decisions"),
+            HINGE: (FairLinearSVC, "auto"),
+        }
+        if len(self.train) < 6000 and self.seed < 2:  # it takes seconds a level
+            ways["**PRuleBound, rbf kernel**"] = (FairSVC, "auto")
+        for name, (estimator, path) in ways.items():
+            self.answers[name] = {}
+            for level in self.levels:
+                try:
+                    model = estimator(constraint=PRuleBound(level, path=path))
+                    model.fit(self.train.X, self.train.y, sensitive_features=self.train.z)
+                    self.answers[name][level] = self.of_model(model)
+                except Exception as error:
+                    self.answers[name][level] = shortly(error)
+
+    def grid_search(self):
+        columns = sum(max(1, self.train.z[c].nunique() - (self.train.z[c].nunique() == 2)) for c in self.train.z)
+        size = GRID_SIZE[1] if columns == 1 else GRID_SIZE[4]
+        model = peers.grid_search(self.train, size)
+        self.choose(GRID, [self.of_model(m) for m in model.predictors_])
+
+    def reductions(self):
+        """Search the difference bound: the loosest that reaches each level, by interpolation, few fits a level."""
+        seen = {}
+
+        def look(bound):
+            model = peers.exponentiated_gradient(self.train, bound)
+            seen[bound] = self.figures(lambda people: model._pmf_predict(people.X)[:, 1], bound=bound)
+
+        rate = float(self.train.y.mean())
+        for level in sorted(self.levels):
+            for _ in range(2 if seen else 3):
+                bound = _next_bound(seen, level, rate)
+                if bound is None:
+                    break
+                look(bound)
+        self.choose(EG, list(seen.values()))
+
+    def thresholds(self):
+        from fairlearn.postprocessing import ThresholdOptimizer
+        from sklearn.linear_model import LogisticRegression
+
+        base = LogisticRegression(solver="newton-cholesky").fit(self.train.X, self.train.y)
+        candidates = []
+        for tol in (None,) if not self.single else (0.06, 0.04, 0.02, 0.01, None):
+            try:
+                model = ThresholdOptimizer(
+                    estimator=base,
+                    prefit=True,
+                    predict_method="predict_proba",
+                    **({} if tol is None else {"tol": tol}),
+                )
+                model.fit(self.train.X, self.train.y, sensitive_features=self.train.z)
+            except TypeError:
+                continue  # a version without a tolerance
+            decide = lambda people, m=model: m._pmf_predict(people.X, sensitive_features=people.z)[:, 1]  # noqa: E731
+            candidates.append(self.figures(decide))
+        self.choose("fairlearn ThresholdOptimizer" + NEEDS_Z, candidates)
+
+    def sampling(self):
+        from fairmargin.baselines import PreferentialSampling
+
+        self.search("PreferentialSampling", STRENGTHS, lambda s: PreferentialSampling(_plain(), strength=s))
+
+    def remover(self):
+        from fairmargin.baselines import PrejudiceRemover
+
+        name = "PrejudiceRemover" + NEEDS_Z
+        if not self.binary:
+            self.answers[name] = dict.fromkeys(self.levels, "two groups only")
+            return
+        candidates = []
+        for eta in ETAS:
+            model = PrejudiceRemover(eta=eta).fit(self.train.X, self.train.y, sensitive_features=self.train.z)
+            decide = lambda q, m=model: np.asarray(m.predict(q.X, sensitive_features=q.z)).astype(float)  # noqa: E731
+            score = lambda q, m=model: m.decision_function(q.X, sensitive_features=q.z)  # noqa: E731
+            candidates.append(self.figures(decide, score))
+        self.choose(name, candidates)
+
+    def reweighing(self):
+        from fairmargin.baselines import Reweighing
+
+        self.search("Reweighing (no setting)", (None,), lambda _: Reweighing(_plain()))
+
+    def search(self, name, settings, make):
+        if not self.binary:
+            self.answers[name] = dict.fromkeys(self.levels, "two groups only")
+            return
+        models = [make(s).fit(self.train.X, self.train.y, sensitive_features=self.train.z) for s in settings]
+        self.choose(name, [self.of_model(m) for m in models])
+
+    def lego(self):
+        """scikit-lego takes seconds a fit: one split and zero covariance only where there are many people."""
+        many = len(self.train) > 6000
+        if not self.binary:
+            self.answers["scikit-lego"] = dict.fromkeys(self.levels, "numeric columns only")
+            return
+        if many and self.seed > 0:
+            return
+        free = FairLogisticRegression(constraint=None).fit(self.train.X, self.train.y)
+        c = abs(peers.covariance(self.train, free.coef_[0]))
+        candidates = []
+        for share in (0.0,) if many else (0.5, 0.25, 0.0):
+            w, b = peers.scikit_lego(self.train, share * c)
+            decide = lambda q, w=w, b=b: (q.X @ w + b >= 0).astype(float)  # noqa: E731
+            candidates.append(self.figures(decide, lambda q, w=w: q.X @ w))
+        self.choose("scikit-lego" + (" (c = 0, one split)" if many else ""), candidates)
+
+
+def _plain():
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(solver="newton-cholesky")
+
+
+def _next_bound(seen, level, rate):
+    """Return the difference bound to try next, None where the last ones are close enough to the level."""
+    points = sorted((bound, f["train_p"]) for bound, f in seen.items())
+    reached = [b for b, p in points if p >= level]
+    if any(level <= p <= level + min(1.5, 0.2 * (100.5 - level)) for _, p in points):
+        return None
+    failed = [b for b, p in points if p < level and (not reached or b > max(reached))]
+    if not points:
+        return (100 - level) / 100 * rate / 2
+    if not reached:
+        b, p = points[0]
+        guess = b * (100 - level) / max(100 - p, 1e-6) * 0.8
+        return guess if guess > 1e-5 else None
+    if not failed:
+        b, p = max((q for q in points if q[1] >= level), key=lambda q: q[0])
+        return b * min(2.0, max(1.1, (100 - level) / max(100 - p, 0.5)))
+    low, high = max(reached), min(failed)
+    p_low, p_high = dict(points)[low], dict(points)[high]
+    if high - low < 0.02 * high:
+        return None
+    share = (p_low - level - 0.3) / max(p_low - p_high, 1e-9)
+    return low + min(max(share, 0.15), 0.85) * (high - low)
+
+
+# --- figures
+
+
+def accuracy(share, y):
+    """Return the (expected) accuracy of deciding positively with probability ``share`` (n,)."""
+    return float(np.mean(np.where(y == 1, share, 1.0 - share)))
+
+
+def p_of(share, z):
+    """Return the (expected) p%-rule: the least ratio of rates of a value and the rest, over all attributes."""
+    worst = 100.0
+    for name in z.columns:
+        column = z[name].to_numpy()
+        for value in np.unique(column.astype(str)):
+            inside = column.astype(str) == value
+            rates = share[inside].mean(), share[~inside].mean()
+            worst = min(worst, 100.0 * min(rates) / max(rates) if max(rates) > 0 else 0.0)
+    return float(worst)
+
+
+def interval(values):
+    """Return mean and half of a 95% interval (t, n - 1 degrees of freedom)."""
+    from scipy.stats import t
+
+    values = np.asarray(values, dtype=float)
+    if len(values) < 2:
+        return float(values.mean()), float("nan")
+    return float(values.mean()), float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def show(found, case, levels, mine):
+    shown = [level for level in levels if level in LEVELS_SHOWN.get(case, levels)] or list(levels)
+    found.heading(case)
+    for level in sorted({*shown, *[x for x in levels if x <= 95]}):
+        names = list(dict.fromkeys(name for answers in mine for name in answers))
+        rows = []
+        for name in names:
+            answers = [a[name][level] for a in mine if name in a]
+            good = [a for a in answers if isinstance(a, dict)]
+            if not good:
+                rows.append((name, answers[0], "", "", "", ""))
+                continue
+            part = "" if len(good) == len(mine) else f" ({len(good)} of {len(mine)})"
+            cells = [_cell([100 * a["accuracy"] for a in good]), _cell([100 * a["auc"] for a in good])]
+            cells += [_cell([a["train_p"] for a in good], 1), _cell([a["p"] for a in good], 1)]
+            rows.append((name + part, *cells, interval([100 * a["accuracy"] for a in good])[0]))
+        rows = sorted((r for r in rows), key=lambda r: -(r[5] if isinstance(r[5], float) else 0.0))
+        found.table(
+            (f"p = {level}%", "test accuracy %", "test AUC %", "training p%", "test p%"), [r[:5] for r in rows]
+        )
+
+
+def _cell(values, digits=2):
+    mean, half = interval(values)
+    return f"{mean:.{digits}f}" + (f" +- {half:.{digits}f}" if np.isfinite(half) else "")
+
+
+def time_ratios(case, results, budget, quick):
+    """Time our fit and fairlearn's final one on the first split, in turn and alone on the machine."""
+    answers = results.get((case, 0))
+    if answers is None:
+        return {}
+    data, attributes, levels = CASES[case]
+    train, _ = split(load(data).of(*attributes), 0)
+    clock = {}
+    for level in levels:
+        if budget.left <= 5:
+            break
+        work = {
+            name: lambda e=e, level=level: e(constraint=PRuleBound(level)).fit(
+                train.X, train.y, sensitive_features=train.z
+            )
+            for name, e in ((OURS, FairLogisticRegression), (HINGE, FairLinearSVC))
+        }
+        runs, _ = interleaved(work, 1 if quick else 2, budget)
+        clock[level] = {name: median(s) for name, s in runs.items()}
+        final = answers.get(EG, {}).get(level)
+        if isinstance(final, dict):
+            answer = apart(lambda b=final["bound"]: peers.exponentiated_gradient(train, b) and None, 60.0)
+            clock[level][EG] = answer.get("seconds")
+    columns = sum(max(1, train.z[c].nunique() - (train.z[c].nunique() == 2)) for c in train.z)
+    size = GRID_SIZE[1] if columns == 1 else GRID_SIZE[4]
+    grid = apart(lambda: peers.grid_search(train, size) and None, 60.0)
+    for row in clock.values():
+        row[GRID] = grid.get("seconds")
+    return clock
+
+
+def claims(found, cases, results, clock, splits):
+    rows = []
+    for case in (c for c in cases if c in ISSUE_CASES or found.quick):
+        for level in CASES[case][2]:
+            row = claim(
+                found,
+                case,
+                level,
+                [results[case, s] for s in range(splits) if (case, s) in results],
+                clock.get(case, {}).get(level, {}),
+            )
+            rows += [row] if row else []
+    found.heading("PRuleBound beside fairlearn at the same training p%-rule")
+    found.table(
+        (
+            "case",
+            "p",
+            "reached in training",
+            "accuracy %: PRuleBound",
+            "EG",
+            "GridSearch",
+            "held-out p%: PRuleBound",
+            "EG",
+            "GridSearch",
+            "time",
+            "EG / ours",
+            "GridSearch / ours",
+            "hinge: accuracy %",
+            "hinge: time",
+        ),
+        rows,
+        """Time of EG is that of its final fit alone, with the bound already known; its search took up to three fits more
+        a level. GridSearch's is one fit of its whole grid. A level that a peer did not reach in every split is
+        averaged over those in which it did.""",
+    )
+
+
+def claim(found, case, level, mine, clock):
+    def of(name, key):
+        good = [a[name][level][key] for a in mine if isinstance(a.get(name, {}).get(level), dict)]
+        return float(np.mean(good)) if good else None
+
+    def text(value, scale=1.0, digits=2):
+        return "-" if value is None else f"{scale * value:.{digits}f}"
+
+    if not mine:
+        return None
+    reached = [a[OURS][level] for a in mine if isinstance(a[OURS][level], dict)]
+    kept = sum(f["train_p"] >= level - 1e-9 for f in reached)
+    ours, ratio = of(OURS, "accuracy"), {}
+    for peer in (EG, GRID):
+        if clock.get(peer) and clock.get(OURS):
+            ratio[peer] = clock[peer] / clock[OURS]
+    found.claim(
+        f"{case}, p = {level}%: PRuleBound reached on the training decisions",
+        f"{len(mine)} of {len(mine)} splits",
+        f"{kept} of {len(mine)}",
+        kept == len(mine),
+    )
+    compared = case in ("Adult, sex", "Bank, age")
+    for peer in (EG, GRID):
+        theirs = of(peer, "accuracy")
+        if compared:
+            known = ours is not None and theirs is not None
+            found.claim(
+                f"{case}, p = {level}%: mean held-out accuracy, PRuleBound - {peer}",
+                "not behind",
+                f"{100 * (ours - theirs):+.2f} points" if known else "peer did not reach it",
+                ours >= theirs if known else None,
+            )
+        found.claim(
+            f"{case}, p = {level}%: time of {peer} / PRuleBound",
+            "at least 10",
+            times(ratio.get(peer)),
+            ratio[peer] >= 10 if peer in ratio else None,
+        )
+    accuracies = [text(of(name, "accuracy"), 100) for name in (OURS, EG, GRID)]
+    held_out = [text(of(name, "p"), 1, 1) for name in (OURS, EG, GRID)]
+    return (
+        case,
+        level,
+        f"{kept}/{len(mine)}",
+        *accuracies,
+        *held_out,
+        seconds(clock.get(OURS)),
+        times(ratio.get(EG)),
+        times(ratio.get(GRID)),
+        text(of(HINGE, "accuracy"), 100),
+        seconds(clock.get(HINGE)),
+    )
