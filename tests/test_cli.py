@@ -283,6 +283,7 @@ def test_mistakes_in_the_arguments_are_one_line(arguments, message, folder, caps
 
 def test_a_model_that_does_not_fit(model, folder, capsys):
     Path("zero.json").write_text("")
+    Path("empty.csv").write_text("")
     newer = json.loads(model.read_text()) | {"format_version": 99}
     Path("newer.json").write_text(json.dumps(newer))
     pd.read_csv("people.csv").drop(columns="income").to_csv("less.csv", index=False)
@@ -290,6 +291,8 @@ def test_a_model_that_does_not_fit(model, folder, capsys):
     cases = [
         ("zero.json", "people.csv", "zero.json is empty"),
         ("newer.json", "people.csv", "newer fairmargin (model format 99"),
+        (str(model), "nothing.csv", "There is no file 'nothing.csv'"),
+        (str(model), "empty.csv", "empty.csv is empty"),
         (str(model), "less.csv", "There is no feature 'income'"),
         (str(model), "words.csv", "'income' should hold numbers, but row 1 has 'much'"),
     ]
@@ -301,6 +304,13 @@ def test_a_model_that_does_not_fit(model, folder, capsys):
             assert (out, err.count("\n")) == ("", 1)
             assert message in err
         assert files(folder) == before
+    assert run(["predict", str(model), "people.csv", "--delimiter", ";", "-o", "out.csv"]) == 2
+    assert "it looks comma-separated" in capsys.readouterr().err
+    assert run(["predict", str(model), "people.csv", "-o", "no/out.csv"]) == 2
+    assert "The folder 'no' does not exist" in capsys.readouterr().err
+    assert run(["predict", str(model), "people.csv", "--keep", "nam", "-o", "out.csv"]) == 2
+    assert "There is no column 'nam'" in capsys.readouterr().err
+    assert files(folder) == before
 
 
 def test_a_read_only_folder_is_refused_before_the_work(folder, capsys, monkeypatch):

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fairmargin.audit import FINDINGS
 from fairmargin.report import text
 from fairmargin.report.summary import plain
 
@@ -43,6 +44,7 @@ def to_html(summary: Mapping[str, Any]) -> str:
     scripts = _scripts() if summary["kind"] == "frontier" else ("", "")
     return environment.get_template("report.html.jinja").render(
         s=plain(summary),
+        findings=FINDINGS,
         css=Markup(_read("report.css")),
         plotly=Markup(scripts[0]),
         script=Markup(scripts[1]),
