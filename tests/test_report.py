@@ -15,8 +15,8 @@ from fairmargin import FairLogisticRegression, p_rule
 from fairmargin.audit import audit
 from fairmargin.report import audit_summary, to_html, to_json, to_markdown
 from fairmargin.report.summary import evaluate
-from fairmargin.report.text import clean
 from fairmargin.tabular import prepare, table_of_frame
+from fairmargin.text import clean
 from fairmargin.workflow import make_estimator, parse_constraint, trace, train
 
 HOSTILE = {

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> int:
     """Run the command line and return its exit status: 0, 1 (a check failed), 2 (an error), 130 (Ctrl-C)."""
+    status = _run()
+    if status == 130:
+        # Python remembers some interrupts that were handled, and would end by its own signal instead.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)
+    return status
+
+
+def _run() -> int:
     try:
         try:
             from fairmargin.cli import run

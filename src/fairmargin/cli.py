@@ -8,7 +8,9 @@ progress and errors to the standard error; an error is one line, with exit statu
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
+
+from fairmargin.text import clean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +97,20 @@ def run(arguments: Sequence[str]) -> int:
     arguments = list(arguments)
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"] or ["--help"]
-    _register_experiments(arguments)
+    with _interrupts() as interrupted:
+        try:
+            _register_experiments(arguments)
+            return _run(arguments)
+        except (Exception, KeyboardInterrupt) as error:
+            # An interrupt may show as another error: a half-imported extension module says ImportError.
+            if interrupted or type(error).__name__ in ("KeyboardInterrupt", "Abort"):
+                return _say("stopped", 130)
+            if debug:
+                raise
+            return _say(_explain(error), 2)
+
+
+def _run(arguments: list[str]) -> int:
     try:
         status = app(arguments, prog_name="fairmargin", standalone_mode=False)
         sys.stdout.flush()
@@ -104,23 +121,30 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever read our output has seen enough; keep Python from complaining at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (Exception, KeyboardInterrupt) as error:
-        if type(error).__name__ in ("KeyboardInterrupt", "Abort"):
-            return _say("stopped", 130)
-        if debug:
-            raise
-        return _say(_explain(error), 2)
+
+
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """Note every Ctrl-C in the list given, before it becomes an exception."""
+    seen: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        seen.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield seen
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _say(message: str, status: int) -> int:
-    print(f"fairmargin: {_clean(message)}", file=sys.stderr)
+    print(f"fairmargin: {clean(message)}", file=sys.stderr)
     return status
-
-
-def _clean(text: str) -> str:
-    from fairmargin.report.text import clean
-
-    return clean(text)
 
 
 def _explain(error: BaseException) -> str:
@@ -356,7 +380,7 @@ def predict(
     if not quiet:
         accepted = int((result["decision"] == fitted.labels[1]).sum())
         for line in (*notes, f"{len(result):,} people, {accepted:,} decided {fitted.labels[1]!r}"):
-            print(_clean(line), file=sys.stderr)
+            print(clean(line), file=sys.stderr)
 
 
 @app.command(

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fairmargin import text
 from fairmargin.audit import FINDINGS
-from fairmargin.report import text
 from fairmargin.report.summary import plain
 
 __all__ = ["to_html"]

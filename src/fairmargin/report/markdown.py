@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fairmargin.report import text
+from fairmargin import text
 
 __all__ = ["to_markdown"]
 

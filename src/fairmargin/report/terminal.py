@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fairmargin.report import text
+from fairmargin import text
 
 __all__ = ["show"]
 
