@@ -9,7 +9,7 @@ from people import load, split
 from fairmargin import CovarianceBound, FairLinearSVC, FairLogisticRegression, FairnessFrontier
 
 TITLE = "The whole frontier"
-BUDGET = (110, 20)
+BUDGET = (110, 14)
 POINTS = (21, 101)
 
 
@@ -23,7 +23,7 @@ def run(found, budget):
     for name in ["Adult"] if found.quick else ["Adult", "Bank"]:
         train, _ = split(load(name).of("sex" if name == "Adult" else "age_group"), 0)
         if found.quick:
-            train = train.take(np.arange(5000))
+            train = train.take(np.arange(3000))
         peer = apart(lambda t=train: peers.exponentiated_gradient(t, 0.01) and None, 60.0)
         for label, estimator in (("logistic", FairLogisticRegression()), ("hinge", FairLinearSVC())):
             measure(found, budget.share(0.24), train, label, estimator, peer, series)

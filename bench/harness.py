@@ -5,8 +5,10 @@ Set the number of threads before numpy is imported: import this module first.
 
 import os
 
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
-    os.environ[_name] = "1"
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["MKL_NUM_THREADS"] = "1"
+os.environ["NUMEXPR_NUM_THREADS"] = "1"
 
 import ctypes
 import gc
@@ -18,6 +20,7 @@ import time
 import traceback
 import warnings
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -90,7 +93,7 @@ def apart(work, timeout):
     process.start()
     theirs.close()
     try:
-        answer = mine.recv() if mine.poll(timeout) else {"error": f"stopped after {timeout:.0f} s"}
+        answer = mine.recv() if mine.poll(timeout) else _stopped(timeout)
     except EOFError:
         answer = {"error": "the process ended without an answer"}
     if process.is_alive():
@@ -100,11 +103,17 @@ def apart(work, timeout):
     return answer
 
 
+def _stopped(timeout):
+    return {"error": f"stopped after {timeout:.0f} s", "stopped": timeout}
+
+
 def _in_fork(work, pipe):
     try:
-        before = _reset_peak()
+        before, files = _reset_peak(), _file_pages()
         value, seconds = timed(work)
-        pipe.send({"seconds": seconds, "peak": max(0, _peak() - before), "value": value})
+        # A fork has to look up the pages of libraries again: they are nobody's extra memory.
+        grown = _peak() - before - (_file_pages() - files)
+        pipe.send({"seconds": seconds, "peak": max(0, grown), "value": value})
     except BaseException as error:
         pipe.send({"error": shortly(error)})
     finally:
@@ -124,6 +133,11 @@ def _reset_peak():
     return psutil.Process().memory_info().rss
 
 
+def _file_pages():
+    """Return the bytes of files (libraries) in memory."""
+    return getattr(psutil.Process().memory_info(), "shared", 0)
+
+
 def _peak():
     try:
         with open("/proc/self/status") as file:
@@ -136,7 +150,7 @@ def _peak():
 
 
 def shortly(error):
-    text = " ".join(str(error).split())
+    text = " ".join(str(error).split()).replace(str(Path.home()), "~")
     if isinstance(error, ImportError):
         return f"not installed: {text}"[:160]
     return f"{type(error).__name__}: {text}"[:200]

@@ -36,8 +36,8 @@ def _head(cache, found, sections, quick):
     return [
         "# fairmargin beside its peers",
         "",
-        f"Written by `{command}` in {total / 60:.1f} minutes. Ratios are measured side by side in one run on one machine;",
-        "times are medians of runs in turn with each other. Absolute times are of this machine only.",
+        f"Written by `{command}` in {total / 60:.1f} minutes. Ratios are measured side by side in one run",
+        "on one machine; times are medians of runs in turn with each other. Absolute times are of this machine only.",
         "",
         f"- Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, "
         f"{machine['system']}; load before the run {machine['load_before']}.",
