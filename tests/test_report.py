@@ -269,5 +269,17 @@ def test_nobody_held_out():
     assert "nobody was held out" in to_html(summary)
 
 
+def test_nobody_accepted_is_said():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"x": rng.normal(size=600), "g": ["a", "b"] * 300, "y": (rng.uniform(size=600) < 0.05).astype(int)}
+    )
+    summary = trace(prepare(table_of_frame(frame, "rare"), target="y", sensitive=["g"]), make_estimator(), n_points=3)
+    assert summary["points"][0]["test"]["p_rule"] is None
+    assert any("nobody gets the positive decision" in note for note in summary["notes"])
+    assert "NaN" not in to_json(summary)
+    assert "not defined (0/0)" in to_html(summary)
+
+
 def test_clean_text_stays_on_one_line():
     assert clean("a\x1b[2Jb\nc\u2028d\u202ee👩🏽‍🔬") == "a\ufffd[2Jb c d\ufffde👩🏽‍🔬"

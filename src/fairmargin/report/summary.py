@@ -277,13 +277,20 @@ def frontier_summary(
         scores=start["test"],
     )
     labels = audit(study.train.y, sensitive_features=study.train.sensitive, features=features)
+    shown = [plain(_point(study, part, free, start, facts, clf)) for facts, clf in points]
+    undefined = sum(p["test"]["p_rule"] is None for p in shown)
+    if undefined:
+        summary["notes"].append(
+            f"At {undefined} of {len(shown)} points nobody gets the positive decision, and the p%-rule is not defined "
+            "(0/0); the favourable outcome may be too rare to be predicted for anybody."
+        )
     return {
         **summary,
         "data": _data(study),
         "held_out": held_out,
         "labels_audit": plain(labels.to_dict()),
         "audit": plain(result.to_dict()),
-        "points": [plain(_point(study, part, free, start, facts, clf)) for facts, clf in points],
+        "points": shown,
         "answers": [
             plain({**facts, "details": None if clf is None else _point(study, part, free, start, facts, clf)})
             for facts, clf in answers
