@@ -281,7 +281,7 @@ def frontier_summary(
     undefined = sum(p["test"]["p_rule"] is None for p in shown)
     if undefined:
         summary["notes"].append(
-            f"At {undefined} of {len(shown)} points nobody gets the positive decision, and the p%-rule is not defined "
+            f"At {undefined} of {len(shown)} points nobody gets the positive decision: the p%-rule is not defined "
             "(0/0); the favourable outcome may be too rare to be predicted for anybody."
         )
     return {
