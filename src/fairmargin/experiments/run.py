@@ -125,7 +125,7 @@ def _write(output: Output, folder: Path) -> None:
     for part in ("figures", "numbers"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     for name, figure in output.figures.items():
-        for kind, options in (("png", {"dpi": 110}), ("svg", {"metadata": {"Date": None}})):
+        for kind, options in (("png", {"dpi": 120}), ("svg", {"metadata": {"Date": None}})):
             write_atomic(folder / "figures" / f"{name}.{kind}", _drawn(figure, kind, **options))
     for name, table in output.numbers.items():
         write_atomic(folder / "numbers" / f"{name}.csv", _csv(table))
@@ -134,7 +134,16 @@ def _write(output: Output, folder: Path) -> None:
 def _drawn(figure: Any, kind: str, **options: Any) -> bytes:
     buffer = BytesIO()
     figure.savefig(buffer, format=kind, **options)
-    return buffer.getvalue()
+    return _small(buffer) if kind == "png" else buffer.getvalue()
+
+
+def _small(buffer: BytesIO) -> bytes:
+    """Return a PNG with 128 colours, which no eye tells apart here: a third of the size."""
+    from PIL import Image
+
+    small = BytesIO()
+    Image.open(buffer).convert("RGB").quantize(128).save(small, format="png", optimize=True)
+    return small.getvalue()
 
 
 def _csv(table: pd.DataFrame) -> str:
