@@ -87,7 +87,7 @@ def near(values):
     return pytest.approx(tuple(map(float, values)), rel=1e-12, abs=1e-12)
 
 
-@settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(first=counts, second=counts, third=counts)
 def test_equal_to_direct_calls(first, second, third):
     decisions, groups = people(a=first, b=second, c=third)
