@@ -3,7 +3,7 @@
 What the command line does between reading a file and writing a report, for use from Python as well::
 
     study = prepare(read_table("people.csv"), target="repaid", positive="yes", sensitive=["sex"])
-    model = train(study, make_estimator("logistic", parse_constraint("p-rule=80")))
+    model, summary = train(study, make_estimator("logistic", parse_constraint("p-rule=80")))
     summary = trace(study, make_estimator("logistic"))
 """
 
