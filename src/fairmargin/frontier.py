@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,8 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         sets = _read_sets(eval_set)
         prototype = clone(self.estimator).set_params(constraint=CovarianceBound())
         task = prototype._prepare(X, y, sample_weight, sensitive_features)
+        if self.which == "loss":
+            task = replace(task, tol=min(task.tol, 1e-9))  # as LossBound, whose points these are
         self.estimators_: list[Any] = []
         rows = []
         with few_threads(task.problem):

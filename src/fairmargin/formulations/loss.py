@@ -25,6 +25,7 @@ _MOST_STEPS = 60
 @solve_task.register
 def _(constraint: LossBound, task: Task) -> Outcome:
     weights = constraint.column_weights(task.sensitive)
+    task = replace(task, tol=min(task.tol, _CLOSE))  # a root search needs the losses better than its own accuracy
     free = task.solve(task.problem.unconstrained())
     reach = task.problem.rows @ free.theta
     budget = (1.0 + constraint.gamma) * free.objective

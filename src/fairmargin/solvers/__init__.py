@@ -93,19 +93,18 @@ def _correct(second: Solution, first: Solution, free: Solution) -> Start:
     """Return a start for the bound problem: the sample's bound solution and Hessian, less the sample's errors."""
     hessian = second.hessian
     if hessian is not None and first.hessian is not None and free.hessian is not None:
-        corrected = hessian + (free.hessian - first.hessian)
-        if _alike(corrected, hessian):  # a small sample can be too far off
-            hessian = corrected
+        hessian = _add_within(hessian, free.hessian - first.hessian)
     return Start(second.theta + (free.theta - first.theta), second.multipliers, hessian)
 
 
-def _alike(a: Array, b: Array) -> bool:
-    """Whether two positive definite matrices are within a factor of three of each other in all directions."""
+def _add_within(a: Array, change: Array, factor: float = 3.0) -> Array:
+    """Return ``a + change``, kept within a factor of ``a`` in every direction: a small sample can be far off."""
     try:
-        ratios = scipy.linalg.eigh(a, b, eigvals_only=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return False
-    return bool(ratios[0] > 1 / 3 and ratios[-1] < 3.0)
+        ratios, V = scipy.linalg.eigh(a + change, a, check_finite=False)
+    except np.linalg.LinAlgError:  # not definite, for lack of a penalty
+        return a
+    aV = a @ V  # V' a V = I
+    return (aV * np.clip(ratios, 1.0 / factor, factor)) @ aV.T
 
 
 @cache
