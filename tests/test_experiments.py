@@ -43,6 +43,17 @@ def counted(folder, number):
     return [{"number": number, "value": number / 7}]
 
 
+CONSTANT = [1, 2]
+
+
+def helper():
+    return [x for x in CONSTANT if np.isfinite(x)]
+
+
+def uses_helper():
+    return [{"x": x} for x in helper()]
+
+
 @pytest.fixture
 def store(tmp_path):
     return Store(tmp_path / "units")
@@ -85,8 +96,20 @@ def test_results_of_other_code_or_parameters_are_not_taken(store, monkeypatch):
     unit = Unit(squares, {"upto": 2})
     run_units([unit], store)
     assert store.read(Unit(squares, {"upto": 3})) is None
-    monkeypatch.setattr(_work, "_fingerprint", lambda module: "other")
+    monkeypatch.setattr(_work, "_fingerprint", lambda function: "other")
     assert store.read(unit) is None
+
+
+def test_what_a_result_depends_on(monkeypatch):
+    def needed():
+        parts = {}
+        _work._gather(uses_helper, parts)
+        return parts
+
+    before = needed()
+    assert set(before) == {"uses_helper", "helper", "CONSTANT"}
+    monkeypatch.setitem(globals(), "CONSTANT", [4, 5])
+    assert needed() != before
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

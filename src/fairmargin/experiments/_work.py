@@ -8,6 +8,7 @@ the files first and computes what is missing: killed at any point, it goes on wh
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -19,9 +20,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib import import_module
 from multiprocessing import get_context, parent_process
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from fairmargin.files import write_atomic
@@ -66,7 +67,7 @@ class Unit:
         """What decides the result: code and parameters."""
         where = f"{self.function.__module__}:{self.kind}"
         parameters = json.loads(json.dumps(dict(self.parameters)))
-        return {"function": where, "parameters": parameters, "code": _fingerprint(self.function.__module__)}
+        return {"function": where, "parameters": parameters, "code": _fingerprint(self.function)}
 
     @property
     def file(self) -> str:
@@ -83,17 +84,47 @@ def _word(value: Any) -> str:
 
 
 @lru_cache
-def _fingerprint(module: str) -> str:
-    """Return a digest of the code that results depend on: the package but its presentation, and the module itself."""
+def _package_digest() -> str:
+    """Return a digest of the code that every result depends on: the package but its presentation."""
     import fairmargin
 
     root = Path(fairmargin.__file__).parent
     files = [path for path in root.rglob("*.py") if path.relative_to(root).parts[0] not in _PRESENTATION]
-    files += [root / "experiments" / "_data.py", Path(str(import_module(module).__file__))]
     digest = hashlib.sha256()
-    for path in sorted(set(files)):
+    for path in sorted([*files, root / "experiments" / "_data.py"]):
         digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()
+
+
+@lru_cache
+def _fingerprint(function: Callable[..., Any]) -> str:
+    """Return a digest of the package and of what the function needs of its own module.
+
+    How its results are drawn or described is in the same module and may change without computing them again.
+    """
+    parts: dict[str, str] = {}
+    _gather(function, parts)
+    return hashlib.sha256((_package_digest() + json.dumps(parts, sort_keys=True)).encode()).hexdigest()[:16]
+
+
+def _gather(function: Any, parts: dict[str, str]) -> None:
+    """Collect the source of a function, and of the functions and constants of its module that it names."""
+    parts[function.__name__] = inspect.getsource(function)
+    for name in _names(function.__code__):
+        value = function.__globals__.get(name)
+        if name in parts or value is None or inspect.ismodule(value):
+            continue
+        if inspect.isfunction(value):
+            if value.__module__ == function.__module__:
+                _gather(value, parts)
+        elif not isinstance(value, type):
+            # Addresses of objects differ between processes.
+            parts[name] = re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = [_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
+    return set(code.co_names).union(*inner)
 
 
 class Store:

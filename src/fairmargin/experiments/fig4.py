@@ -86,7 +86,7 @@ def promised(dataset: str, split: int, gamma: float) -> list[dict[str, Any]]:
 
 def bounded_units(plan: Plan) -> list[Unit]:
     """Units of both methods on both data sets."""
-    gammas = [0.0, *np.logspace(-3, 3, plan.pick(7, 19)).round(6).tolist()]
+    gammas = [0.0, *np.logspace(-3, 3, plan.pick(7, 13)).round(6).tolist()]
     found = [
         Unit(bounded, {"dataset": d, "method": m, "split": s, "gamma": g}, 0.4 if m == "γ-LR" else 1.0)
         for d in SETS
