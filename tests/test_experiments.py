@@ -177,7 +177,6 @@ def start(out, *options):
         "fairmargin",
         "reproduce",
         "fig1",
-        "figA1",
         "--quick",
         "--out",
         str(out),
