@@ -48,12 +48,15 @@ def run(found, budget):
     ):
         rows.append((f"{words}: {count:.2f}", seconds(count * one), times(whole / (count * one)), "", ""))
     found.table(("", "time", "fit / this", "extra MB", "gap"), rows)
-    found.claim(
-        f"{n:,} x {d}: fair fit / the same number of bare X' D X products as it formed",
-        "at most 3",
-        times(whole / equal),
-        whole <= 3 * equal,
-    )
+    # The fit forms hardly any product on all rows (its Hessians come from samples), so the claim can be read in
+    # two ways; both are reported.
+    for words, count in (("as it formed itself", formed), ("as its last stage had Newton iterations", iterations)):
+        found.claim(
+            f"{n:,} x {d}: fair fit / as many bare X' D X products {words} ({count:.2f})",
+            "at most 3",
+            times(whole / (count * one)),
+            whole <= 3 * count * one,
+        )
     peak = memory.get("peak")
     found.claim(
         f"{n:,} x {d}: extra memory",
