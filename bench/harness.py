@@ -62,7 +62,7 @@ def timed(work):
         gc.enable()
 
 
-def interleaved(works, rounds, budget):
+def interleaved(works, rounds, budget, least=1):
     """Run every work once to warm up and then in turn; return the seconds of each, and errors by name.
 
     The order is reversed every other round, so that nobody always follows the same neighbour.
@@ -75,7 +75,7 @@ def interleaved(works, rounds, budget):
             errors[name] = shortly(error)
     names = [name for name in works if name not in errors]
     for number in range(rounds):
-        if budget.left <= 0 and number >= 1:
+        if budget.left <= 0 and number >= least:
             break
         for name in names if number % 2 == 0 else reversed(names):
             seconds[name].append(timed(works[name])[1])

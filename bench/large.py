@@ -30,7 +30,6 @@ def run(found, budget):
     one, whole = median(bare), median(fits)
     memory = apart(lambda: fit(people).certificate_.gap, 120.0)
     passes = phases.passes(n)
-    equal = passes["X' D X"] * one
     iterations = model.certificate_.n_iter
     found.text(
         f"""{n:,} x {d} made numbers ({megabytes(people.X.nbytes)} MB), one binary attribute, c = 0, logistic

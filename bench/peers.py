@@ -9,8 +9,11 @@ import scipy.sparse as sp
 
 def logistic(people, w, b, C=1.0):
     """Return ``C sum log(1 + exp(-m)) + 1/2 |w|^2`` (the sum alone for C = inf)."""
-    m = people.signed * (people.X @ w + b)
-    loss = np.logaddexp(0.0, -m).sum()
+    return logistic_of(people, people.X @ w + b, w, C)
+
+
+def logistic_of(people, scores, w, C=1.0):
+    loss = np.logaddexp(0.0, -people.signed * scores).sum()
     return loss if np.isinf(C) else C * loss + 0.5 * w @ w
 
 

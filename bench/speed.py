@@ -34,6 +34,8 @@ class Entry:
     peak: Any = None
     value: Any = None
     error: str = ""
+    limit: float = 90.0  # seconds that a slow one may take
+    objective: Any = None  # of (w, b), where it is not that of the problem
     stopped: Any = None  # seconds after which it was
 
 
@@ -101,10 +103,14 @@ class Speed:
         ]
         try:
             matrix = peers.tabmat_matrix(p)
-            entries.append(Entry("glum IRLS, tabmat", lambda: peers.glum(p, matrix), other_problem="columns"))
+            entry = Entry("glum IRLS, tabmat", lambda: peers.glum(p, matrix), other_problem="columns")
+            entry.objective = lambda w, b: peers.logistic_of(p, matrix.matvec(w) + b, w)
+            entries.append(entry)
         except Exception as error:
             entries.append(Entry("glum IRLS, tabmat", None, error=str(error)))
-        result = self.compare("logistic", "Unconstrained logistic regression", entries, peers.logistic, None)
+        result = self.compare(
+            "logistic", "Unconstrained logistic regression", entries, peers.logistic, None, share=0.25
+        )
         ratio = _ratios(result, "**fairmargin, c = 0**")
         self.claim_at_most(
             "fair logistic regression / scikit-learn newton-cholesky (unconstrained)",
@@ -124,7 +130,7 @@ class Speed:
             Entry("**fairmargin**", self.ours()),
             Entry("cvxpy, Clarabel", lambda: peers.cvxpy_logistic(p, 0.0, "CLARABEL"), slow),
             Entry("cvxpy, ECOS", lambda: peers.cvxpy_logistic(p, 0.0, "ECOS"), slow),
-            Entry("cvxpy, SCS", lambda: peers.cvxpy_logistic(p, 0.0, "SCS"), slow),
+            Entry("cvxpy, SCS", lambda: peers.cvxpy_logistic(p, 0.0, "SCS"), slow, limit=30.0),
             Entry("SLSQP, numerical gradients", lambda: peers.slsqp(p, 0.0), slow),
             Entry(
                 "fairlearn ExponentiatedGradient",
@@ -191,7 +197,7 @@ class Speed:
                 other_problem=("no bound, penalised intercept"),
             ),
             Entry("cvxpy, Clarabel, c = 0", lambda: peers.cvxpy_hinge(p, 0.0, "CLARABEL"), True),
-            Entry("libsvm, linear", lambda: peers.libsvm_linear(p), True, "no bound"),
+            Entry("libsvm, linear", lambda: peers.libsvm_linear(p), True, "no bound", limit=40.0),
         ]
         result = self.compare(
             "svm", "Linear support vector machine (hinge)", entries, peers.hinge, 0.0, share=0.25, rounds=5
@@ -260,7 +266,7 @@ class Speed:
         budget = self.budget.share(share)
         log(f"  {self.people.name}: {title}")
         fast = {e.name: e.work for e in entries if not e.slow and e.work is not None}
-        runs, errors = interleaved(fast, rounds or self.rounds, budget)
+        runs, errors = interleaved(fast, rounds or self.rounds, budget, least=3)
         for e in entries:
             e.runs, e.error = list(runs.get(e.name, [])), errors.get(e.name, e.error)
             if e.error or e.slow or e.work is None:
@@ -274,7 +280,7 @@ class Speed:
             for e in slow:
                 if e.error or (number and budget.left < 1.5 * sum(e.runs) / len(e.runs)):
                     continue
-                answer = apart(lambda e=e: e.work(), max(15.0 if self.found.quick else 60.0, budget.left))
+                answer = apart(lambda e=e: e.work(), 10.0 if self.found.quick else e.limit)
                 e.error, e.stopped = answer.get("error", ""), answer.get("stopped")
                 if not e.error:
                     e.runs.append(answer["seconds"])
@@ -288,8 +294,8 @@ class Speed:
         mine = next(e for e in entries if e.name.startswith("**"))
         for e in entries:
             e.reached = None
-            if e.value is not None and e.value[0] is not None and not e.other_problem.startswith("columns"):
-                e.reached = float(objective(self.people, *e.value))
+            if e.value is not None and e.value[0] is not None:
+                e.reached = float(e.objective(*e.value) if e.objective else objective(self.people, *e.value))
         comparable = [e.reached for e in entries if e.reached is not None and not e.other_problem]
         best = min(comparable, default=np.nan)
         unit = relative_to or (self.c_star if limit is not None else best)
@@ -319,7 +325,7 @@ class Speed:
         w, b = e.value
         if limit is not None:
             return f"{max(0.0, peers.logistic(self.people, w, b) / limit - 1.0):.0e}"
-        if c is None or "no bound" in e.other_problem:
+        if c is None or "no bound" in e.other_problem or e.objective:
             return ""
         return f"{max(0.0, abs(peers.covariance(self.people, w)) - c):.0e}"
 
