@@ -44,7 +44,7 @@ def run(found, budget):
     found.text(
         f"""{splits} splits (tables say where fewer), 70% to train on. Every method is tuned on the training rows
         alone to the loosest setting whose training decisions reach the p%-rule (every value of an attribute against
-        the rest), C = 1; shown are means over the splits of test figures, with +- half of a 95% interval of the mean (t).
+        the rest), C = 1; shown are means over the splits of test figures, with +- half of a 95% interval of the mean.
         ExponentiatedGradient decides at random: its accuracy and rates are expected ones. LossBound and
         CovarianceBound take points of the covariance path, so that row stands for both. AUC is of the scores.
         fairlearn uses LogisticRegression(C=1) with newton-cholesky, its fastest solver here. For two attributes
