@@ -140,10 +140,9 @@ def _modest(table: pd.DataFrame, single: pd.DataFrame) -> Claim:
         "... while the loss in accuracy is modest",
         listed(said) + " (test; refusing everybody gives 75.2%)",
         verdict([max(losses) < 3]),
-        "Down to half the covariance it is modest, but not at zero: most of what the classifier knows beyond "
-        "refusing everybody is spent. It is not the number of constraints: zero covariance with one race alone, "
-        f"however rare, gives {alone}. With few features that tell the races apart, those that predict income have "
-        "to be bent.",
+        "Down to half the covariance it is; at zero, more than half of what the classifier gains over refusing "
+        "everybody is spent. It does not take many constraints: zero covariance with one race alone, and nothing "
+        f"asked of the others, gives {alone}.",
     )
 
 

@@ -160,7 +160,7 @@ def _make_table1(results: Results) -> Output:
             24,
             "Sec. 4.2",
             "The compared methods cannot handle non-binary or several sensitive attributes",
-            f"PreferentialSampling and PrejudiceRemover refuse anything but {one} (so do their papers)",
+            f"PreferentialSampling and PrejudiceRemover refuse anything but {one}",
             verdict(
                 [
                     not c.polyvalent and not c.multiple
