@@ -19,13 +19,25 @@ from sklearn.utils.metaestimators import available_if
 from fairmargin.constraints import Constraint
 from fairmargin.diagnostics import measure_movement, warn_if_bought
 from fairmargin.formulations import Outcome, Task, make_task, run
-from fairmargin.losses import Loss
+from fairmargin.losses import LogisticLoss, Loss
 from fairmargin.problem import Solution
-from fairmargin.validation import TrainingData, check_number, validate_training
+from fairmargin.validation import TrainingData, check_count, check_number, validate_training
 
 __all__ = ["FairClassifier", "document"]
 
 Array = NDArray[np.float64]
+
+# Fitted attributes that only some constraints leave behind.
+_FACTS = (
+    "binding_",
+    "factor_",
+    "intercept_shift_",
+    "loss_increase_",
+    "p_rule_",
+    "path_",
+    "path_certificate_",
+    "path_point_",
+)
 
 _PARAMETERS = """
     C : float, default=1.0
@@ -46,12 +58,15 @@ _PARAMETERS = """
 
 _ATTRIBUTES = """
     classes_ : ndarray of shape (2,)
-        The second class is the positive decision, given where ``f(x) >= 0``.
+        The second class, in sorted order, is the positive decision, given where ``f(x) >= 0``: code the favourable
+        outcome as 1 and the other as 0.
     covariance_, unconstrained_covariance_ : pandas.Series
         Decision boundary covariance by attribute and category, of this classifier and of the one without
         constraint on the same data. None without sensitive features.
     multipliers_ : pandas.Series
-        Shadow prices: what one unit less of each bound would add to the objective.
+        Lagrange multipliers of the covariances, with the covariance's sign. Their size is the shadow price: what one
+        unit less of a bound would add to the objective. nan where the covariance was not bounded but priced
+        through the decisions (``PRuleBound`` on its decision path).
     certificate_ : Certificate
         Objective, dual bound, relative gap, largest violation, iterations.
     diagnostics_ : Movement or None
@@ -122,7 +137,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         loss, constraint = self._loss(), self._constraint()
         C = check_number(self.C, "C", positive=True, allow_inf=True)
         tol = check_number(self.tol, "tol", positive=True)
-        max_iter = int(check_number(self.max_iter, "max_iter", positive=True))
+        max_iter = check_count(self.max_iter, "max_iter")
         data = validate_training(
             self,
             X,
@@ -137,12 +152,19 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _constraint(self) -> Constraint | None:
         constraint = self.constraint
         if isinstance(constraint, type) and issubclass(constraint, Constraint):
-            return constraint()
+            try:
+                return constraint()
+            except TypeError:
+                raise ValueError(
+                    f"{constraint.__name__} has no defaults; give an instance, e.g. constraint=PRuleBound(80)."
+                ) from None
         return constraint
 
     def _store(self, task: Task, outcome: Outcome) -> None:
         """Turn a solution into fitted attributes."""
         solution = outcome.solution
+        for name in set(_FACTS) & set(vars(self)):  # of an earlier fit under another constraint
+            delattr(self, name)
         self.classes_ = task.data.classes
         self.certificate_ = solution.certificate
         self.n_iter_ = solution.certificate.n_iter
@@ -171,7 +193,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[(scores >= 0).astype(int)]
 
     def _has_probabilities(self) -> bool:
-        if self._loss().name != "logistic":
+        if type(self._loss()) is not LogisticLoss:
             raise AttributeError(f"The {self._loss().name} loss gives no probabilities; the logistic loss does.")
         return True
 

@@ -182,7 +182,8 @@ class IndividualLossBound(Constraint):
     keep_positive : None, "accepted", mapping, bool mask or indices, default=None
         Who may not be refused: nobody; everybody whom the unconstrained classifier accepts; of those, the ones
         in a group (``{"sex": "Male"}`` or ``{"race": ["Black", "Other"]}``); or the people given, all of whom the
-        unconstrained classifier must accept.
+        unconstrained classifier must accept. To accept is to decide for ``classes_[1]``: code the favourable
+        outcome as 1.
     """
 
     gamma: Any = np.inf
@@ -231,6 +232,8 @@ class IndividualLossBound(Constraint):
 @dataclass(frozen=True)
 class PRuleBound(Constraint):
     """The most accurate classifier found whose decisions on the training data reach a p%-rule.
+
+    The rule is about the positive decision, ``classes_[1]``: code the favourable outcome as 1.
 
     Parameters
     ----------

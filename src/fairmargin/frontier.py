@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from fairmargin.base import FairClassifier
 from fairmargin.constraints import CovarianceBound
@@ -24,6 +24,7 @@ from fairmargin.diagnostics import CovarianceWarning
 from fairmargin.formulations import Outcome, Task
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.loss import least_factor
+from fairmargin.formulations.task import loss_increase, warn_unless_solved
 from fairmargin.metrics import group_rates
 from fairmargin.problem import Solution
 from fairmargin.sensitive import Sensitive, encode_sensitive
@@ -54,9 +55,10 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
     table_ : pandas.DataFrame, one row a point
         ``factor`` (the paper's *a*), ``objective``, ``loss_increase`` (over the unconstrained objective),
         ``relative_loss`` (0 for the unconstrained classifier and 1 for zero covariance, as in the paper),
-        ``covariance[attribute=category]``, ``multiplier[...]`` (shadow price: what one unit less of covariance would
-        add to the objective) and, for the training data and each set given to ``fit``, ``train_accuracy``,
-        ``train_p_rule``, ``train_cv_score``, ``train_rate[attribute=category]``.
+        ``covariance[attribute=category]``, ``multiplier[...]`` (its size is the shadow price: what one unit less of
+        covariance would add to the objective) and, for the training data and each set given to ``fit``,
+        ``train_accuracy``, ``train_p_rule`` (nan where nobody is accepted), ``train_cv_score``,
+        ``train_rate[attribute=category]``.
 
     Examples
     --------
@@ -114,11 +116,18 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
             task = replace(task, tol=min(task.tol, 1e-9))  # as LossBound, whose points these are
         self.estimators_: list[Any] = []
         rows = []
+        worst: Solution | None = None
+        for name, data in sets.items():
+            _check_set(name, data, task)
         with few_threads(task.problem):
             free = task.solve(task.problem.unconstrained())
             for factor, solution in self._report(self._points(task, free)):
                 self.estimators_.append(_fitted(prototype, task, free, factor, solution))
                 rows.append(_training_row(task, factor, solution))
+                if worst is None or solution.certificate.gap > worst.certificate.gap:
+                    worst = solution
+        if worst is not None:
+            warn_unless_solved(worst, task.tol)
         self.classes_ = task.data.classes
         table = _with_losses(pd.DataFrame(rows), free)
         parts = [table, *(self.evaluate(*data, name=name) for name, data in sets.items())]
@@ -154,9 +163,11 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None, *, name: str = "test"
     ) -> pd.DataFrame:
         """Return accuracy, p%-rule, CV score and positive rates of every point on any data."""
+        check_is_fitted(self)
         y = np.asarray(y)
         sensitive = encode_sensitive(sensitive_features, len(y), groups=False)
-        weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        weight = _check_sample_weight(sample_weight, y[:, None], dtype=np.float64, ensure_non_negative=True)
+        _check_labels(y, self.classes_, name)
         positive = y == self.classes_[1]
         rows = [
             _measures(estimator.decision_function(X) >= 0, positive, sensitive, weight, name)
@@ -181,7 +192,8 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
             if 0 < p_rule <= 1:
                 raise ValueError(f"p_rule is in percent; did you mean {100 * p_rule:g}?")
             column = self._column(f"{on}_p_rule")
-            return self._first(column >= p_rule, f"reaches a {p_rule:g}%-rule; the highest is {column.max():.1f}%")
+            highest = np.nanmax(column) if np.any(np.isfinite(column)) else 0.0
+            return self._first(column >= p_rule, f"reaches a {p_rule:g}%-rule; the highest is {highest:.1f}%")
         if max_loss_increase is not None:
             if not max_loss_increase >= 0:
                 raise ValueError(f"max_loss_increase must be zero or positive, got {max_loss_increase!r}.")
@@ -255,17 +267,19 @@ def _measures(
     row = {f"{name}_accuracy": float(np.average(accept == positive, weights=weight))}
     rates = [group_rates(a, accept.astype(float), weight) for a in sensitive.attributes if not a.is_numeric]
     if rates:
-        shares = [r.p() for r in rates]
-        # Nobody accepted: 0/0, and everybody is treated alike.
-        row[f"{name}_p_rule"] = 100.0 * min(1.0 if p is None else p for p in shares)
-        row[f"{name}_cv_score"] = max(r.difference() for r in rates)
+        # nan where nobody is accepted (0/0), or where there is one group only: such a point answers no question.
+        several = all(np.sum(r.weight > 0) > 1 for r in rates)
+        shares = [r.p() for r in rates] if several else [None]
+        defined = [p for p in shares if p is not None]
+        row[f"{name}_p_rule"] = 100.0 * min(defined) if len(defined) == len(shares) else np.nan
+        row[f"{name}_cv_score"] = max(r.difference() for r in rates) if several else np.nan
     for r in rates:
         row |= {f"{name}_rate[{r.name}={c}]": float(v) for c, v in zip(r.categories, r.rate, strict=True)}
     return row
 
 
 def _with_losses(table: pd.DataFrame, free: Solution) -> pd.DataFrame:
-    increase = table["objective"] / free.objective - 1.0
+    increase = table["objective"].map(lambda value: loss_increase(value, free.objective))
     most = float(increase.iloc[-1])
     table.insert(2, "loss_increase", increase)
     table.insert(3, "relative_loss", increase / most if most > 0 else 0.0 * increase)
@@ -279,7 +293,26 @@ def _read_sets(eval_set: Any) -> dict[str, tuple[Any, ...]]:
     for name, data in sets.items():
         if not isinstance(data, tuple | list) or len(data) not in (3, 4):
             raise ValueError(f"eval_set {name!r} must be a tuple (X, y, sensitive_features[, sample_weight]).")
+        if name == "train":
+            raise ValueError("eval_set cannot be called 'train', which is the data that the frontier is fitted on.")
     return {str(name): tuple(data) for name, data in sets.items()}
+
+
+def _check_set(name: str, data: tuple[Any, ...], task: Task) -> None:
+    """Look at further data before anything is solved: lengths, labels, weights."""
+    y = np.asarray(data[1])
+    _check_labels(y, task.data.classes, name)
+    encode_sensitive(data[2], len(y), groups=False)
+    if len(data) == 4:
+        _check_sample_weight(data[3], y[:, None], dtype=np.float64, ensure_non_negative=True)
+
+
+def _check_labels(y: NDArray[Any], classes: NDArray[Any], name: str) -> None:
+    unknown = sorted(set(np.unique(y).tolist()) - set(classes.tolist()), key=str)
+    if unknown:
+        raise ValueError(
+            f"The data called {name!r} have the label {unknown[0]!r}; the labels known are {classes.tolist()}."
+        )
 
 
 class FrontierDisplay:

@@ -252,6 +252,10 @@ def _check_contract(loss: Loss) -> None:
         if np.shape(answer) != grid.shape or not np.all(np.isfinite(answer)):
             raise ValueError(f"{name}.{needed}(m) must return one finite number for each margin.")
     value, slope = np.asarray(loss.value(grid)), np.asarray(loss.derivative(grid))
+    if loss.smooth:
+        each = value, slope, np.asarray(loss.second_derivative(grid))
+        if not all(np.allclose(a, b) for a, b in zip(loss.derivatives(grid), each, strict=True)):
+            raise ValueError(f"{name}.derivatives(m) does not agree with value, derivative and second_derivative.")
     scale = 1.0 + np.abs(value).max()
     if np.any(np.diff(value) > 1e-9 * scale) or np.any(slope > 1e-9):
         raise ValueError(f"The loss {name} increases in the margin; a margin loss must not.")

@@ -147,12 +147,16 @@ def _weights(sample_weight: Any, like: Array) -> Array:
 
 
 def _positive_label(y_true: Any, decisions: NDArray[Any], pos_label: Any) -> Any:
-    if pos_label is not None:
-        return pos_label
     labels = set(np.unique(decisions).tolist())
     if y_true is not None:
         labels |= set(np.unique(column_or_1d(y_true)).tolist())
-    if labels <= {-1, 0, 1}:
+    if pos_label is not None:
+        # Zeros alone are decisions too: nobody got the 1.
+        if pos_label not in labels and not (pos_label == 1 and labels <= {-1, 0}):
+            known = ", ".join(sorted(map(repr, labels)))
+            raise ValueError(f"pos_label={pos_label!r} is not among the labels, which are {known}.")
+        return pos_label
+    if (1 in labels and labels <= {-1, 0, 1}) or labels in ({0}, {-1}):
         return 1
     if len(labels) == 2:
         return max(labels)

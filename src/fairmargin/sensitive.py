@@ -1,8 +1,8 @@
 """Sensitive attributes: from whatever the user has to named, numeric columns.
 
-A binary attribute gives one column (1 for the later of its two values in sorted order), an attribute of more
-values one indicator column for each, and a numeric attribute is kept as it is. Every column remembers its
-attribute and category, so that every result can be read by them.
+A binary attribute gives one column (1 for the later of its two values, in sorted order or in that of a pandas
+Categorical), an attribute of more values one indicator column for each, and a numeric attribute is kept as it is.
+Every column remembers its attribute and category, so that every result can be read by them.
 """
 
 from __future__ import annotations
@@ -49,6 +49,14 @@ class Attribute:
             return (NUMERIC,)
         return self.categories[1:] if len(self.categories) == 2 else self.categories
 
+    def take(self, rows: NDArray[Any]) -> Attribute:
+        """Return the attribute of some of the people, without categories that none of them has."""
+        if self.codes is None:
+            assert self.values is not None
+            return Attribute(self.name, values=self.values[rows])
+        present, codes = np.unique(self.codes[rows], return_inverse=True)
+        return Attribute(self.name, tuple(self.categories[k] for k in present), codes.astype(np.intp))
+
     def columns(self) -> Array:
         """Return the attribute's columns, (N, 1) or (N, number of categories)."""
         if self.codes is None:
@@ -89,24 +97,16 @@ class Sensitive:
         return pd.Series(np.asarray(values, dtype=float), index=self.index, name=name)
 
     def take(self, rows: NDArray[Any]) -> Sensitive:
-        """Return the attributes of some of the people, with all categories kept."""
-        return Sensitive(
-            tuple(
-                Attribute(
-                    a.name,
-                    a.categories,
-                    None if a.codes is None else a.codes[rows],
-                    None if a.values is None else a.values[rows],
-                )
-                for a in self.attributes
-            )
-        )
+        """Return the attributes of some of the people, with the categories that these have."""
+        return Sensitive(tuple(a.take(rows) for a in self.attributes))
 
 
 def read_columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     """Return ``(name, values)`` of each column of an array, frame, series, mapping or list."""
     if isinstance(sensitive_features, Mapping):
         return [(str(name), pd.Series(values)) for name, values in sensitive_features.items()]
+    if isinstance(sensitive_features, pd.DataFrame):  # by position: names may be numbers
+        return [(str(name), sensitive_features.iloc[:, k]) for k, name in enumerate(sensitive_features.columns)]
     native = nw.from_native(sensitive_features, pass_through=True, allow_series=True)
     if isinstance(native, nw.LazyFrame):
         native = native.collect()
@@ -114,7 +114,11 @@ def read_columns(sensitive_features: Any) -> list[tuple[str, Any]]:
         return [(str(name), _as_pandas(native[name])) for name in native.columns]
     if isinstance(native, nw.Series):
         return [(str(native.name) if native.name not in (None, "") else "sensitive", _as_pandas(native))]
-    values = np.asarray(sensitive_features)
+    # Rows of mixed types must not become text: an age in a list of lists stays a number.
+    nested = isinstance(sensitive_features, list | tuple) and any(
+        isinstance(r, list | tuple) for r in sensitive_features
+    )
+    values = np.asarray(sensitive_features, dtype=object if nested else None)
     if values.ndim == 0:
         raise ValueError("sensitive_features must hold one value (or row) for each person, got a scalar.")
     if values.ndim > 2:

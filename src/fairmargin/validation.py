@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from fairmargin.sensitive import Sensitive, encode_sensitive
 
-__all__ = ["TrainingData", "check_number", "validate_training"]
+__all__ = ["TrainingData", "check_count", "check_number", "validate_training"]
 
 Array = NDArray[np.float64]
 
@@ -53,7 +54,8 @@ def validate_training(
     if needs_sensitive and sensitive_features is None:
         raise ValueError(
             f"{type(estimator).__name__} with the constraint {estimator.constraint!r} needs "
-            "sensitive_features in fit; give them, or set constraint=None for an unconstrained classifier."
+            "sensitive_features in fit; give them by name (the third argument of fit is sample_weight), or set "
+            "constraint=None for an unconstrained classifier."
         )
     names = _column_names(X)
     X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None)
@@ -72,7 +74,7 @@ def validate_training(
         sensitive = None if sensitive is None else sensitive.take(kept)
         _check_two_classes(signed, classes)
         _check_two_groups(sensitive)
-    loss_weight = weight * _class_factors(class_weight, classes, signed)
+    loss_weight = weight * _class_factors(class_weight, classes, signed, weight)
     return TrainingData(X, signed, classes, weight, loss_weight, sensitive, kept, n)
 
 
@@ -111,9 +113,13 @@ def _check_two_groups(sensitive: Sensitive | None) -> None:
             )
 
 
-def _class_factors(class_weight: Any, classes: NDArray[Any], signed: Array) -> Array:
+def _class_factors(class_weight: Any, classes: NDArray[Any], signed: Array, weight: Array) -> Array:
     if class_weight is None:
         return np.ones_like(signed)
+    if isinstance(class_weight, str) and class_weight == "balanced":  # by weight: copies count as their weight does
+        up = float(weight[signed > 0].sum())
+        total = float(weight.sum())
+        return np.where(signed > 0, total / (2.0 * up), total / (2.0 * (total - up)))
     labels = classes[(signed > 0).astype(int)]
     factors = compute_class_weight(class_weight, classes=classes, y=labels)
     if np.any(factors <= 0) or not np.all(np.isfinite(factors)):
@@ -129,48 +135,67 @@ def _check_disparate_treatment(X: Any, names: list[str], sensitive: Sensitive) -
                 f"The sensitive attribute {attribute.name!r} is also a column of X: deciding by it is disparate "
                 "treatment. Remove it from X."
             )
-    found = _find_equal_column(X, sensitive.columns())
-    if found is not None:
-        j, k = found
-        name, category = sensitive.labels[k]
+    probe = _Probe(X)
+    for (name, category), column in zip(sensitive.labels, sensitive.columns().T, strict=True):
+        _refuse(probe.find(column, _same_up_to_scale), names, f"{name!r} ({category!r})")
+    for attribute in sensitive.attributes:
+        if attribute.codes is not None and len(attribute.categories) > 2:
+            _refuse(probe.find(attribute.codes.astype(float), _same_groups), names, repr(attribute.name))
+
+
+def _refuse(j: int | None, names: list[str], attribute: str) -> None:
+    if j is not None:
         where = repr(names[j]) if names else f"number {j}"
         raise ValueError(
-            f"Column {where} of X tells the same as the sensitive attribute {name!r} ({category!r}): "
+            f"Column {where} of X tells the same as the sensitive attribute {attribute}: "
             "deciding by it is disparate treatment. Remove it from X."
         )
 
 
-def _find_equal_column(X: Any, sensitive: Array) -> tuple[int, int] | None:
-    """Return a column of X and one of ``sensitive`` (N, K) that are equal up to shift and scale, if there are any.
+class _Probe:
+    """Columns of X, compared on 64 people first: few survive, so that all people are looked at for these only."""
 
-    Few pairs survive the comparison on 64 people, so that all people are looked at for these only.
-    """
-    n = len(sensitive)
-    probe = np.unique(np.linspace(0, n - 1, min(n, 64)).astype(int))
-    sample = X[probe].toarray() if sp.issparse(X) else np.asarray(X[probe], dtype=float)
-    features, columns = _on_unit_interval(sample), _on_unit_interval(sensitive[probe])
-    for k in range(columns.shape[1]):
-        for j in np.flatnonzero(_same(features, columns[:, [k]])):
-            full = X[:, [j]].toarray() if sp.issparse(X) else np.asarray(X[:, [j]], dtype=float)
-            column = sensitive[:, [k]]
-            if (
-                np.ptp(full) > 0
-                and np.ptp(column) > 0
-                and _same(_on_unit_interval(full), _on_unit_interval(column))[0]
-            ):
-                return int(j), k
-    return None
+    def __init__(self, X: Any) -> None:
+        n = X.shape[0]
+        self.X = X
+        self.rows = np.unique(np.linspace(0, n - 1, min(n, 64)).astype(int))
+        self.sample = X[self.rows].toarray() if sp.issparse(X) else np.asarray(X[self.rows], dtype=float)
+
+    def find(self, column: Array, same: Callable[[Array, Array, bool], NDArray[np.bool_]]) -> int | None:
+        """Return a column of X that tells the ``same`` as ``column``, if there is one."""
+        for j in np.flatnonzero(same(self.sample, column[self.rows], True)):
+            full = self.X[:, [j]].toarray() if sp.issparse(self.X) else np.asarray(self.X[:, [j]], dtype=float)
+            if same(full, column, False)[0]:
+                return int(j)
+        return None
 
 
-def _on_unit_interval(columns: Array) -> Array:
-    """Return the columns shifted and scaled to [0, 1]; a constant one is all zero."""
-    low, span = columns.min(axis=0), np.ptp(columns, axis=0)
-    return (columns - low) / np.where(span > 0, span, 1.0)
+def _same_up_to_scale(A: Array, b: Array, constant: bool) -> NDArray[np.bool_]:
+    """Return which columns of ``A`` are ``b`` shifted and scaled; ``constant`` is the answer where neither varies."""
+    low, span = A.min(axis=0), np.ptp(A, axis=0)
+    if np.ptp(b) == 0:
+        return (span == 0) & constant
+    unit = (A - low) / np.where(span > 0, span, 1.0)
+    straight = ((b - b.min()) / np.ptp(b))[:, None]
+    off = np.minimum(np.abs(unit - straight).max(axis=0), np.abs(unit + straight - 1.0).max(axis=0))
+    return (span > 0) & (off <= 1e-6)  # as near as single precision comes
 
 
-def _same(a: Array, b: Array) -> NDArray[np.bool_]:
-    """Whether columns on the unit interval agree, or one is the other turned round."""
-    return (np.abs(a - b).max(axis=0) <= 1e-9) | (np.abs(a - (b.max(axis=0) - b)).max(axis=0) <= 1e-9)
+def _same_groups(A: Array, codes: Array, constant: bool) -> NDArray[np.bool_]:
+    """Return which columns of ``A`` have one value for each code, another for each (codes of the categories)."""
+    groups = [A[codes == code] for code in np.unique(codes)]
+    values = np.array([g[0] for g in groups])
+    same = np.all([np.all(g == v, axis=0) for g, v in zip(groups, values, strict=True)], axis=0)
+    for j in np.flatnonzero(same):
+        same[j] = len(np.unique(values[:, j])) == len(values) and (constant or len(values) > 1)
+    return same
+
+
+def check_count(value: Any, name: str) -> int:
+    """Return a positive whole number, or say what is wrong with it."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must be a positive whole number, got {value!r}.")
+    return int(value)
 
 
 def check_number(value: Any, name: str, *, positive: bool = False, allow_inf: bool = False) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import IndividualLossBound
-from fairmargin.formulations.task import Outcome, Task, solve_task
+from fairmargin.formulations.task import Outcome, Task, loss_increase, solve_task
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start
 from fairmargin.solvers.linear_program import ConeProgram, solve_program
@@ -29,6 +29,7 @@ Index = NDArray[np.intp]
 _KEPT = 1e-10  # how far below a promise a margin may be
 _SLACK = 2e-7  # by how much the second stage may exceed the least covariance, relative
 _ROUNDS = 100
+_BALL_GAP = 1e-6  # gap that a solution at the edge of the ball may have
 _ADDED = 4  # broken promises taken in a round, for each coefficient
 
 
@@ -76,10 +77,12 @@ def _make_promises(problem: Problem, free: Solution, gamma: Array, kept: NDArray
     # Rounding in the inverse must not make the unconstrained classifier break a promise of gamma = 0.
     tau = np.minimum(problem.loss.inverse(allowed), margins[bounded])
     keeps = np.flatnonzero(kept)
+    # A score that is kept exactly at zero is below it after rounding; ask for a hair more where there is room.
+    hair = 1e-9 * (1.0 + float(np.abs(free.scores).max()))
     return _Promises(
         np.concatenate([bounded, keeps]),
         np.concatenate([problem.y[bounded], np.ones(len(keeps))]),
-        np.concatenate([tau, np.zeros(len(keeps))]),
+        np.concatenate([tau, np.minimum(hair, free.scores[keeps])]),
     )
 
 
@@ -144,7 +147,7 @@ def _least_loss(
     """Return the least loss with covariances within ``bound``, all promises kept and the penalty in its ball."""
     limit = np.where(bound > 0, bound * (1.0 + _SLACK), 0.0)
     limit = np.maximum(limit, 1e-9 * np.abs(task.problem.rows @ free.theta))
-    search = _SecondStage(task, promises, limit, free, working)
+    search = _SecondStage(task, promises, limit, free, working, radius)
     solution = search.at(1.0)
     if not search.outside(solution, radius):
         return solution
@@ -154,8 +157,11 @@ def _least_loss(
 class _SecondStage:
     """The least-loss problem under promises, for growing sets of promises looked at."""
 
-    def __init__(self, task: Task, promises: _Promises, limit: Array, free: Solution, working: Index) -> None:
+    def __init__(
+        self, task: Task, promises: _Promises, limit: Array, free: Solution, working: Index, radius: float
+    ) -> None:
         self.task, self.promises, self.limit, self.working = task, promises, limit, working
+        self.radius = radius
         self.start = Start(free.theta, hessian=free.hessian)
 
     def at(self, stiffness: float) -> Solution:
@@ -171,13 +177,12 @@ class _SecondStage:
         if stiffness == 1.0:
             return solution
         value = problem.objective(solution.theta, solution.scores)
-        # Every feasible point of the ball costs no less than the stiffened bound less the ball's share.
-        excess = 0.5 * (stiffness - 1.0) * float(problem.ridge @ solution.theta**2)
-        bound = solution.certificate.dual_bound - excess
-        gap = max(0.0, value - bound) / max(abs(value), 1e-300)
-        return replace(
-            solution, certificate=replace(solution.certificate, objective=value, dual_bound=bound, gap=gap)
-        )
+        # Every feasible point of the ball costs no less than the stiffened bound less the ball's largest share.
+        bound = solution.certificate.dual_bound - 0.5 * (stiffness - 1.0) * self.radius**2
+        gap = max(0.0, value - bound) / problem.gap_unit(value)
+        status = solution.certificate.status if gap <= max(self.task.tol, _BALL_GAP) else "inaccurate"
+        proof = replace(solution.certificate, objective=value, dual_bound=bound, gap=gap, status=status)
+        return replace(solution, certificate=proof)
 
     def within(self, outside: Solution, radius: float, first: Array) -> Solution:
         """Return the solution in the ball: a larger penalty is its Lagrangian, and its factor a root.
@@ -218,7 +223,7 @@ class _SecondStage:
 
     def near(self, solution: Solution, radius: float) -> bool:
         """Whether the penalty is within its bound and close to it."""
-        return radius * (1.0 - 1e-6) <= self._length(solution) <= radius * (1.0 + 1e-9)
+        return radius * (1.0 - 1e-8) <= self._length(solution) <= radius * (1.0 + 1e-9)
 
     def _length(self, solution: Solution) -> float:
         penalised = self.task.problem.ridge > 0
@@ -240,6 +245,6 @@ def _outcome(task: Task, solution: Solution, free: Solution, promises: _Promises
     facts = {
         "factor_": factor,
         "binding_": task.data.kept[binding],
-        "loss_increase_": solution.objective / free.objective - 1.0,
+        "loss_increase_": loss_increase(solution.objective, free.objective),
     }
     return Outcome(solution, free, facts)

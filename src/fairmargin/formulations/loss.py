@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from fairmargin.constraints import LossBound
 from fairmargin.formulations.covariance import Path
-from fairmargin.formulations.task import Outcome, Task, solve_task
+from fairmargin.formulations.task import Outcome, Task, loss_increase, solve_task
 from fairmargin.problem import Solution
 from fairmargin.solvers import Start
 
@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 
 _CLOSE = 1e-9  # how near to the bound the loss must come, relative to the best loss
 _MOST_STEPS = 60
+_SUM_GAP = 1e-6  # gap that a solution for the sum of several covariances may have
 
 
 @solve_task.register
@@ -35,7 +36,7 @@ def _(constraint: LossBound, task: Task) -> Outcome:
         return _outcome(solution, free, 1.0)
     unit = np.where(counted, np.abs(reach) / np.where(counted, weights, 1.0), np.inf)
     if constraint.norm == "sum" and counted.sum() > 1:
-        solution = _least_sum(task, free, unit, budget)
+        solution = _certified(task, _least_sum(task, free, unit, budget), np.isfinite(unit))
         return _outcome(solution, free, None)
     # |cov_k| <= t |cov*_k| / weight_k for all k: one number t, from where nothing binds down to zero.
     factor, solution = least_factor(Path(task, free, unit), budget, float(np.max(weights[counted])))
@@ -43,8 +44,19 @@ def _(constraint: LossBound, task: Task) -> Outcome:
 
 
 def _outcome(solution: Solution, free: Solution, factor: float | None) -> Outcome:
-    facts = {"loss_increase_": solution.objective / free.objective - 1.0, "factor_": factor}
+    facts = {"loss_increase_": loss_increase(solution.objective, free.objective), "factor_": factor}
     return Outcome(solution, free, facts)
+
+
+def _certified(task: Task, solution: Solution, counted: NDArray[np.bool_]) -> Solution:
+    """Return a solution with the proof that it has the least loss among those of its covariances or smaller."""
+    bound = np.where(counted, np.abs(task.problem.rows @ solution.theta), np.inf)
+    problem = task.problem.with_bounds(-bound, bound)
+    at = solution.theta, solution.multipliers, solution.scores, solution.alpha
+    proof = problem.certify(*at, solution.certificate.n_iter, solution.certificate.status)
+    if proof.gap > max(task.tol, _SUM_GAP):
+        proof = replace(proof, status="inaccurate")
+    return replace(solution, certificate=proof)
 
 
 def least_factor(path: Path, budget: float, loosest: float) -> tuple[float, Solution]:
@@ -140,8 +152,7 @@ def _spend_rest(task: Task, within: Solution, unit: Array, budget: float, prices
         value = problem.objective(within.theta + t * change, within.scores + t * moved)
         low, high = (t, high) if value <= budget else (low, t)
     theta, scores = within.theta + low * change, within.scores + low * moved
-    value = problem.objective(theta, scores)
-    certificate = replace(within.certificate, objective=value)
+    certificate = replace(within.certificate, objective=problem.objective(theta, scores))
     return replace(within, theta=theta, scores=scores, certificate=certificate, hessian=None)
 
 
@@ -186,12 +197,9 @@ class _Prices:
         self.sign = sign
         # The whole multiplier of a column: its price where that is paid, the constraint's where it is held.
         multipliers = np.where(sign != 0, sign * price, solution.multipliers)
+        # The objective without the price is what the budget is about; the proof is made of the final point.
         bare = self.task.problem.objective(solution.theta, solution.scores)
-        certificate = replace(
-            solution.certificate,
-            objective=bare,
-            dual_bound=bare - (solution.objective - solution.certificate.dual_bound),
-        )
+        certificate = replace(solution.certificate, objective=bare)
         return replace(solution, multipliers=multipliers, certificate=certificate)
 
     def _solve(self, sign: Array, price: Array) -> Solution:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fairmargin.constraints import PRuleBound
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.task import Outcome, Task, solve_task
-from fairmargin.problem import Problem, Solution
+from fairmargin.problem import Certificate, Problem, Solution
 from fairmargin.sensitive import Attribute
 from fairmargin.solvers import Start
 
@@ -74,7 +74,7 @@ def _(constraint: PRuleBound, task: Task) -> Outcome:
     judge = _Judge(task, float(constraint.p), constraint.method)
     free = task.solve(task.problem.unconstrained())
     free = replace(free, multipliers=np.zeros(task.problem.n_rows))
-    if judge.reached(free.scores) >= judge.p:
+    if judge.keeps(free.scores):
         kept = _Candidate(0.0, judge.reached(free.scores), 0.0, "unconstrained", None, free, task.problem)
         return _outcome(task, judge, kept, free)
     # On the way a rough solution will do; the one that is taken is solved to the task's own tolerance.
@@ -87,7 +87,7 @@ def _(constraint: PRuleBound, task: Task) -> Outcome:
     if not found:
         raise InfeasibleError(
             f"No classifier on the {constraint.path!r} path reaches a {constraint.p:g}%-rule on the training data "
-            f"(the unconstrained one reaches {100 * judge.reached(free.scores):.1f}%) without deciding the same for "
+            f"(the unconstrained one reaches {judge.reached(free.scores):.1f}%) without deciding the same for "
             "everybody. Ask for a lower p, another path, or merge small groups."
         )
     found.sort(key=lambda c: -c.accuracy)
@@ -113,56 +113,79 @@ def _outcome(task: Task, judge: _Judge, best: _Candidate, free: Solution) -> Out
     scores = task.problem.design.matvec(theta)
     judge.warn_of_small_groups(scores)
     facts = {
-        "p_rule_": 100.0 * judge.reached(scores),
+        "p_rule_": judge.reached(scores),
         "path_": best.path,
         "path_point_": best.point,
+        "path_certificate_": best.solution.certificate,
         "intercept_shift_": -best.shift,
     }
-    return Outcome(replace(best.solution, theta=theta, scores=scores), free, facts)
+    multipliers = best.solution.multipliers
+    if best.path == "decisions":
+        multipliers = np.full_like(multipliers, np.nan)
+    certificate = _certificate(task, best, free, theta, scores)
+    solution = replace(best.solution, theta=theta, scores=scores, multipliers=multipliers, certificate=certificate)
+    return Outcome(solution, free, facts)
+
+
+def _certificate(task: Task, best: _Candidate, free: Solution, theta: Array, scores: Array) -> Certificate:
+    """Return what is proved of the returned classifier: no classifier, fair or not, beats the free one's bound.
+
+    The gap is the price of the rule at most, not a distance from the best fair classifier, which is not known.
+    """
+    value = task.problem.objective(theta, scores)
+    bound = free.certificate.dual_bound
+    gap = max(0.0, value - bound) / task.problem.gap_unit(value)
+    status = best.solution.certificate.status
+    return Certificate(value, bound, gap, 0.0, best.solution.certificate.n_iter, status)
 
 
 class _Judge:
-    """Rates, rule and accuracy of decisions on the training data."""
+    """Rates, rule and accuracy of decisions on the training data.
+
+    Sums are of the people's own weights and formed as in :mod:`fairmargin.metrics`, so that what holds here to the
+    last digit holds there: whole weights make exact sums.
+    """
 
     def __init__(self, task: Task, percent: float, method: str) -> None:
         data = task.data
+        self.percent = percent
         self.p = percent / 100.0
         self.method = method
         self.y = data.y
-        self.weight = data.people_weight / data.people_weight.sum()
+        self.weight = data.people_weight
         self.may_shift = task.problem.design.fit_intercept
         self.attributes = [_grouped(a) for a in task.sensitive.attributes]
         self.totals = [
             np.bincount(a.codes, weights=self.weight, minlength=len(a.categories)) for a in self.attributes
         ]
 
-    def rates(self, scores: Array) -> list[Array]:
-        """Return the positive rate of every group, by attribute."""
+    def accepted(self, scores: Array) -> list[Array]:
+        """Return the weight of the accepted in every group, by attribute."""
         accepted = self.weight * (scores >= 0)
-        return [
-            np.bincount(a.codes, weights=accepted, minlength=len(a.categories)) / total
-            for a, total in zip(self.attributes, self.totals, strict=True)
-        ]
+        return [np.bincount(a.codes, accepted, len(a.categories)).astype(float) for a in self.attributes]
 
     def reached(self, scores: Array) -> float:
-        """Return the p (as a share) that the decisions ``scores >= 0`` reach; 0 if nobody is accepted."""
-        return float(self._rule([r[None] * t[None] for r, t in zip(self.rates(scores), self.totals, strict=True)])[0])
+        """Return the p, in percent, that the decisions ``scores >= 0`` reach; 0 if nobody is accepted."""
+        return float(self._rule([weight[None] for weight in self.accepted(scores)])[0])
+
+    def keeps(self, scores: Array) -> bool:
+        """Whether the decisions reach the rule."""
+        return self.reached(scores) >= self.percent
 
     def _rule(self, accepted: list[Array]) -> Array:
-        """Return p for each row of accepted weights by group, (M, groups) for each attribute."""
+        """Return p in percent for each row of accepted weights by group, (M, groups) for each attribute."""
         least = np.full(len(accepted[0]), np.inf)
         for weight, total in zip(accepted, self.totals, strict=True):
             rate = weight / total
             if self.method == "between_groups":
-                low, high = rate.min(axis=1), rate.max(axis=1)
+                low, high = rate.min(axis=1, keepdims=True), rate.max(axis=1, keepdims=True)
             else:
-                rest = (weight.sum(axis=1, keepdims=True) - weight) / (1.0 - total)
+                others = 1.0 - np.eye(len(total))
+                rest = (weight @ others) / (others @ total)
                 low, high = np.minimum(rate, rest), np.maximum(rate, rest)
-                worst = np.argmin(np.divide(low, high, out=np.zeros_like(low), where=high > 0), axis=1)[:, None]
-                low, high = np.take_along_axis(low, worst, 1)[:, 0], np.take_along_axis(high, worst, 1)[:, 0]
             ratio = np.divide(low, high, out=np.zeros_like(low), where=high > 0)
-            least = np.minimum(least, ratio)
-        return least
+            least = np.minimum(least, ratio.min(axis=1))
+        return 100.0 * least
 
     def best_cut(self, scores: Array) -> tuple[float, float, float] | None:
         """Return (accuracy, p, cut) of the most accurate decisions ``scores >= cut`` that keep the rule.
@@ -170,8 +193,7 @@ class _Judge:
         Every cut between two different scores is looked at, which leaves out deciding the same for everybody.
         """
         if not self.may_shift:
-            here = self.reached(scores)
-            return (self._accuracy(scores), here, 0.0) if here >= self.p else None
+            return (self._accuracy(scores), self.reached(scores), 0.0) if self.keeps(scores) else None
         order = np.argsort(-scores)
         ranked = scores[order]
         apart = np.flatnonzero(ranked[:-1] - ranked[1:] > 1e-11 * (1.0 + np.abs(ranked[:-1])))
@@ -180,29 +202,30 @@ class _Judge:
         weight = self.weight[order]
         gain = np.cumsum(weight * self.y[order])[apart]  # accuracy is this plus a constant
         p = self._rule([_accumulate(a, order, weight)[apart] for a in self.attributes])
-        keeps = p >= self.p
+        keeps = p >= self.percent
         if not np.any(keeps):
             return None
         best = int(np.argmax(np.where(keeps, gain, -np.inf)))
         cut = 0.5 * (ranked[apart[best]] + ranked[apart[best] + 1])
-        accuracy = float(gain[best] + self.weight[self.y < 0].sum())
+        accuracy = float(gain[best] + self.weight[self.y < 0].sum()) / float(self.weight.sum())
         return accuracy, float(p[best]), float(cut)
 
     def _accuracy(self, scores: Array) -> float:
-        return float(self.weight @ ((scores >= 0) == (self.y > 0)))
+        return float(np.average((scores >= 0) == (self.y > 0), weights=self.weight))
 
     def warn_of_small_groups(self, scores: Array) -> None:
         """Warn where chance alone moves a group's rate by more than the rule allows (95% interval)."""
         tolerance = -np.log(max(self.p, 1e-300))
         small = []
-        for attribute, rates in zip(self.attributes, self.rates(scores), strict=True):
+        rates_of = [w / t for w, t in zip(self.accepted(scores), self.totals, strict=True)]
+        for attribute, rates in zip(self.attributes, rates_of, strict=True):
             people = np.bincount(attribute.codes, minlength=len(attribute.categories))
             for category, n, rate in zip(attribute.categories, people, rates, strict=True):
                 if rate <= 0 or 1.96 * np.sqrt((1.0 - rate) / (n * rate)) > tolerance:
                     small.append(f"{attribute.name}={category!r} ({n} people)")
         if small:
             warnings.warn(
-                f"The {100 * self.p:g}%-rule holds on the training data, but some groups are too small for their "
+                f"The {self.percent:g}%-rule holds on the training data, but some groups are too small for their "
                 f"rate to be known that well: {', '.join(small)}. On other people it may not hold.",
                 SmallGroupWarning,
                 stacklevel=2,
@@ -221,8 +244,7 @@ def _grouped(attribute: Attribute) -> Any:
 def _accumulate(attribute: Any, order: NDArray[np.intp], weight: Array) -> Array:
     """Return the weight of each group among the first 1, 2, ... people, shape (N, groups)."""
     codes = attribute.codes[order]
-    columns = [np.cumsum(np.where(codes == k, weight, 0.0)) for k in range(1, len(attribute.categories))]
-    return np.column_stack([np.cumsum(weight) - sum(columns), *columns])
+    return np.column_stack([np.cumsum(np.where(codes == k, weight, 0.0)) for k in range(len(attribute.categories))])
 
 
 class _Walk:
@@ -268,7 +290,7 @@ def _search_covariance(task: Task, judge: _Judge, free: Solution) -> list[_Candi
     # The rule is reached on one side of zero covariance: look there first, and on the other if that was wrong.
     _, zero = family.at(0.0)
     near, far = np.arange(0.0, 0.9, _COARSE), np.arange(0.0, _FARTHEST - 1e-9, -_COARSE)
-    sides = (near, far) if judge.reached(zero.scores) >= judge.p else (far, near)
+    sides = (near, far) if judge.keeps(zero.scores) else (far, near)
     walk = _Walk(judge, family)
     return walk.search(sides[0]) or walk.search(sides[1])
 
@@ -329,7 +351,8 @@ class _DecisionFamily:
         self.task, self.judge = task, judge
         self.base = task.problem.unconstrained()
         self.Z = task.sensitive.columns()
-        self.share = judge.weight @ self.Z
+        self.weight = judge.weight / judge.weight.sum()
+        self.share = self.weight @ self.Z
         self.free = free
         self.direction = np.ones(len(self.share))
         self._last = Start(free.theta, hessian=free.hessian)
@@ -386,7 +409,7 @@ class _DecisionFamily:
 
     def _gaps(self, scores: Array) -> tuple[Array, Array]:
         """Return the gap in rates of each column's group to the rest, and how much of it the rule allows."""
-        accepted = self.judge.weight * (scores >= 0)
+        accepted = self.weight * (scores >= 0)
         inside = accepted @ self.Z
         rate, rest = inside / self.share, (accepted.sum() - inside) / (1.0 - self.share)
         # Twice as strict where groups are compared with each other: each may be off to one side.

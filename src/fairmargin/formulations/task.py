@@ -24,7 +24,7 @@ from fairmargin.sensitive import Sensitive
 from fairmargin.solvers import Start, few_threads, solve
 from fairmargin.validation import TrainingData
 
-__all__ = ["Outcome", "Task", "make_task", "run", "solve_task", "start_at"]
+__all__ = ["Outcome", "Task", "loss_increase", "make_task", "run", "solve_task", "start_at", "warn_unless_solved"]
 
 Array = NDArray[np.float64]
 
@@ -118,8 +118,19 @@ def run(task: Task, constraint: Constraint | None) -> Outcome:
     """Solve a task under a constraint, and warn of what a user must not overlook."""
     with few_threads(task.problem):
         outcome = solve_task(constraint, task)
-    _warn_unless_solved(outcome.solution, task)
+    warn_unless_solved(outcome.solution, task.tol)
+    if outcome.unconstrained is not None and outcome.solution.certificate.status == "solved":
+        warn_unless_solved(outcome.unconstrained, task.tol)  # what covariances and losses are measured against
     return outcome
+
+
+def loss_increase(value: float, best: float) -> float:
+    """Return ``value / best - 1``, where a share of the best objective means something."""
+    if not best > 1e-12:
+        raise ValueError(
+            "The data can be separated without any loss, and a share of a loss of zero means nothing; set a finite C."
+        )
+    return value / best - 1.0
 
 
 @singledispatch
@@ -137,7 +148,8 @@ def _(constraint: None, task: Task) -> Outcome:
     return Outcome(solution, solution)
 
 
-def _warn_unless_solved(solution: Solution, task: Task) -> None:
+def warn_unless_solved(solution: Solution, tol: float) -> None:
+    """Warn of a solver that did not reach its tolerance, with the gap it reached."""
     proof = solution.certificate
     if proof.status == "solved":
         return
@@ -152,7 +164,7 @@ def _warn_unless_solved(solution: Solution, task: Task) -> None:
     hint = "raise max_iter" if proof.status == "iteration limit" else "scale the features or set a finite C"
     warnings.warn(
         f"The solver stopped ({proof.status}) after {proof.n_iter} iterations at a relative duality gap of "
-        f"{proof.gap:.1e}, above tol={task.tol:.1e}; the largest violation is {proof.violation:.1e}. "
+        f"{proof.gap:.1e}, above tol={tol:.1e}; the largest violation is {proof.violation:.1e}. "
         f"To get closer, {hint}.",
         ConvergenceWarning,
         stacklevel=4,
