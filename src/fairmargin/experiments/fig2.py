@@ -500,7 +500,7 @@ EXPERIMENTS = [
         _NOTE
         + "Test data. Along a curve runs: for C-LR and C-SVM the covariance threshold, for R-LR its η, for PS-LR and "
         "PS-SVM how far towards independence the training data are resampled (the last point is the method as "
-        "published).",
+        "published). R-LR turns back on Bank: a large η overshoots, and the non-protected end below the protected.",
         compared_units,
         _make_c,
     ),
