@@ -87,8 +87,9 @@ def test_agrees_on_samples_of_real_data(name, loss):
     least.solve("CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
     reach = abs(A @ w0)
     assert np.abs(clf.covariance_.iloc[0]) / reach == pytest.approx(least.value / reach, abs=1e-6)
-    # The second stage is too stiff here for Clarabel (a shadow price of 1e5); its own certificate is the proof.
-    assert clf.certificate_.gap <= 1e-8
+    # The second stage is too stiff here for Clarabel (a shadow price of 1e5); its own certificate is the proof. Where
+    # the penalty's ball binds too, its edge is found to a tolerance that the gap counts.
+    assert clf.certificate_.gap <= 1e-6
 
 
 @pytest.mark.data
