@@ -66,6 +66,8 @@ def _(constraint: IndividualLossBound, task: Task) -> Outcome:
     if not np.any(reach > 0) or not np.any(gamma > 0):
         return _outcome(task, _free_under_rows(free, task), free, promises, 1.0)
     factor, first, working = _least_covariance(task.problem, free, promises, reach, radius)
+    if factor >= 1.0 - 1e-7:  # the promises leave no room: nothing to gain, and nothing to pay for
+        return _outcome(task, _free_under_rows(free, task), free, promises, 1.0)
     solution = _least_loss(task, free, promises, factor * reach, radius, first, working)
     return _outcome(task, solution, free, promises, factor)
 
