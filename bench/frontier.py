@@ -9,7 +9,7 @@ from people import load, split
 from fairmargin import CovarianceBound, FairLinearSVC, FairLogisticRegression, FairnessFrontier
 
 TITLE = "The whole frontier"
-BUDGET = (110, 14)
+BUDGET = (100, 14)
 POINTS = (21, 101)
 
 

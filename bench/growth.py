@@ -9,7 +9,7 @@ from people import made
 from fairmargin import FairLinearSVC, FairLogisticRegression, FairnessFrontier
 
 TITLE = "How cost grows"
-BUDGET = (160, 14)
+BUDGET = (120, 14)
 ROWS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
 COLUMNS = (5, 10, 20, 50, 100, 200, 500, 1_000, 2_000)
 ATTRIBUTES = (1, 2, 5, 10, 20, 50)

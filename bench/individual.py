@@ -10,7 +10,7 @@ from people import load, split
 from fairmargin import FairLogisticRegression, IndividualLossBound, p_rule
 
 TITLE = "Promises to single people"
-BUDGET = (80, 12)
+BUDGET = (70, 12)
 GAMMAS = (0.1, 0.5, 1.0)
 
 

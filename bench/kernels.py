@@ -7,7 +7,7 @@ import kernel
 from harness import apart, log
 
 TITLE = "Kernel machines (Adult, rbf)"
-BUDGET = (190, 14)
+BUDGET = (150, 14)
 SIZES = (4000, 10_000, 30_000)
 
 

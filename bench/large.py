@@ -10,7 +10,7 @@ from fairmargin import FairLinearSVC, FairLogisticRegression
 from fairmargin.design import make_design
 
 TITLE = "Three million rows by fifty columns"
-BUDGET = (110, 10)
+BUDGET = (100, 10)
 
 
 def run(found, budget):

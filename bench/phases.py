@@ -9,7 +9,7 @@ from people import load, made, split
 from fairmargin import FairLinearSVC, FairLogisticRegression
 
 TITLE = "Where the time goes, and the physical limit"
-BUDGET = (60, 12)
+BUDGET = (50, 12)
 
 
 def run(found, budget):

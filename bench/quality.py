@@ -12,7 +12,7 @@ from people import load, split
 from fairmargin import FairLinearSVC, FairLogisticRegression, FairSVC, PRuleBound
 
 TITLE = "Quality at equal fairness, and the p%-rule as a target"
-BUDGET = (760, 24)
+BUDGET = (620, 24)
 
 CASES = {  # data, attributes, levels
     "Adult, sex": ("Adult", ("sex",), (80, 90, 95, 99)),

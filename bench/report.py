@@ -16,7 +16,7 @@ def write(cache, here, sections, quick):
     plots = here / ("plots-quick" if quick else "plots")
     plots.mkdir(exist_ok=True)
     found = {name: json.loads((cache / f"{name}.json").read_text()) for name in sections if _has(cache, name)}
-    lines = [*_head(cache, found, sections, quick), *_claims(found)]
+    lines = [*_head(cache, found, sections, quick), *_claims(found, sections, quick)]
     for name in sections:
         lines += _section(name, found.get(name), plots)
     path = here / ("RESULTS.quick.md" if quick else "RESULTS.md")
@@ -48,8 +48,9 @@ def _head(cache, found, sections, quick):
     ]
 
 
-def _claims(found):
+def _claims(found, sections, quick):
     claims = [c for f in found.values() for c in f.get("claims", [])]
+    claims.append(_duration(found, sections, quick))
     kept = sum(c["holds"] is True for c in claims)
     rows = [(c["source"], c["asked"], c["measured"], VERDICT[c["holds"]]) for c in claims]
     return [
@@ -58,6 +59,21 @@ def _claims(found):
         *_table(("claim", "asked", "measured", "holds"), rows),
         "",
     ]
+
+
+def _duration(found, sections, quick):
+    """The sections' own times added up, where every one of them was run."""
+    most = 3 if quick else 30
+    minutes = sum(f.get("seconds") or 0.0 for f in found.values()) / 60
+    complete = all(name in found for name in sections)
+    what = "all sections of this file, " + ("quick run" if quick else "full run")
+    measured = f"{minutes:.1f} minutes" if complete else "not all sections were run"
+    return {
+        "source": what,
+        "asked": f"under {most} minutes",
+        "measured": measured,
+        "holds": minutes < most if complete else None,
+    }
 
 
 def _section(name, found, plots):

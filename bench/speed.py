@@ -18,7 +18,7 @@ from fairmargin import (
 )
 
 TITLE = "Speed to the same optimum"
-BUDGET = (400, 32)
+BUDGET = (380, 32)
 GAMMA_LOSS, GAMMA_PERSON = 0.05, 0.5
 
 

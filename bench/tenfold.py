@@ -9,7 +9,7 @@ from people import load, repeated, split
 from fairmargin import FairLinearSVC, FairLogisticRegression
 
 TITLE = "Ten times the rows"
-BUDGET = (120, 12)
+BUDGET = (100, 12)
 
 
 def run(found, budget):
