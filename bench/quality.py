@@ -423,10 +423,10 @@ def claims(found, cases, results, clock, splits):
             "hinge: time",
         ),
         rows,
-        """Time of EG is that of its final fit alone, with the bound already known; its search took up to three
-        fits more
-        a level. GridSearch's is one fit of its whole grid. A level that a peer did not reach in every split is
-        averaged over those in which it did.""",
+        f"""Time of EG is that of its final fit alone, with the bound already known; its search took up to three fits
+        more a level. GridSearch's is one fit of its whole grid, {GRID_SIZES[0]} models for two groups and
+        {GRID_SIZES[1]} for more (its default is 10: faster and coarser). A level that a peer did not reach in every
+        split is averaged over those in which it did.""",
     )
 
 
