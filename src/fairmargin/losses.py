@@ -106,9 +106,11 @@ class LogisticLoss(Loss):
     def derivatives(self, m: Array) -> tuple[Array, Array, Array]:
         """Return value and both derivatives from one exponential a row."""
         e = np.exp(-np.abs(m))
-        small = e / (1.0 + e)  # the smaller of the two class probabilities
-        slope = np.where(m > 0, -small, small - 1.0)
-        return np.maximum(-m, 0.0) + np.log1p(e), slope, small * (1.0 - small)
+        larger = 1.0 / (1.0 + e)  # the larger of the two class probabilities
+        smaller = e * larger
+        value = np.log1p(e)
+        value -= np.minimum(m, 0.0)
+        return value, np.where(m > 0, -smaller, -larger), smaller * larger
 
     def inverse(self, u: Array) -> Array:
         """Return ``-log(exp(u) - 1)``, stable for large ``u``."""

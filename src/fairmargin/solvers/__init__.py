@@ -63,30 +63,45 @@ def solve_free_and_bound(
     *,
     near: tuple[Start | None, Start | None] | None = None,
     tol: float = 1e-9,
+    free_tol: float = 0.0,
     max_iter: int = 200,
 ) -> tuple[Solution, Solution]:
     """Solve a problem without its rows, and then under the bounds that ``bind`` makes of that solution.
 
     Both are solved on a sample first (recursively). The errors that a sample makes in the two are nearly the
     same, so that the bound solution starts from the sample's, corrected by the free one's error. ``near`` are
-    starts for the two that make samples needless.
+    starts for the two that make samples needless. ``free_tol`` is for the free solution where it is only what
+    the other is compared with: 1e-6 gives its covariances to five digits.
     """
     free_problem = problem.unconstrained()
     sample = take_sample(problem) if problem.loss.smooth and near is None else None
+    rough = max(tol, free_tol)
     if near is not None:
-        free = solve(free_problem, start=near[0], tol=tol, max_iter=max_iter)
+        free = solve(free_problem, start=near[0], tol=rough, max_iter=max_iter)
         start = near[1]
     elif sample is None:
-        free = solve(free_problem, tol=tol, max_iter=max_iter)
+        free = solve(free_problem, tol=rough, max_iter=max_iter)
         start = Start(free.theta, hessian=free.hessian)
     else:
-        first, second = solve_free_and_bound(sample, bind, tol=SAMPLE_TOL, max_iter=min(20, max_iter))
-        free = solve(free_problem, start=Start(first.theta, hessian=first.hessian), tol=tol, max_iter=max_iter)
+        first, second = _on_sample(sample, bind, min(20, max_iter))
+        free = solve(free_problem, start=Start(first.theta, hessian=first.hessian), tol=rough, max_iter=max_iter)
         start = _correct(second, first, free)
     bound = bind(problem, free)
+    if bound.violation(free.theta) == 0.0 and rough > tol:  # it may be the answer: then at full accuracy
+        free = solve(free_problem, start=Start(free.theta, hessian=free.hessian), tol=tol, max_iter=max_iter)
     if bound.violation(free.theta) == 0.0:
         return free, replace(free, multipliers=np.zeros(bound.n_rows))
     return free, solve(bound, start=start, tol=tol, max_iter=max_iter)
+
+
+def _on_sample(sample: Problem, bind: Bind, max_iter: int) -> tuple[Solution, Solution]:
+    """Solve both problems on a sample, as starts: roughly and without proofs."""
+    quick: dict[str, Any] = {"tol": SAMPLE_TOL, "max_iter": max_iter, "proof": False}
+    free = solve_newton(sample.unconstrained(), **quick)
+    bound = bind(sample, free)
+    if bound.violation(free.theta) == 0.0:
+        return free, replace(free, multipliers=np.zeros(bound.n_rows))
+    return free, solve_newton(bound, start=Start(free.theta, hessian=free.hessian), **quick)
 
 
 def _correct(second: Solution, first: Solution, free: Solution) -> Start:
