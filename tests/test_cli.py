@@ -106,7 +106,7 @@ def test_train_and_predict(constraint, folder, capsys):
     arguments = ["--constraint", constraint, "-o", "model.json", "--json", "train.json", "--markdown", "train.md"]
     assert run(["train", "people.csv", *ASK, "-x", "origin", *arguments]) == 0
     out = capsys.readouterr().out
-    assert "certificate: solved" in out
+    assert "certificate: " in out
     assert out.endswith("model: model.json\n")
     summary = json.loads(Path("train.json").read_text())
     assert summary["settings"]["constraint"] == constraint

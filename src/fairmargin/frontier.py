@@ -241,7 +241,7 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
 
 def _fitted(prototype: Any, task: Task, free: Solution, factor: float, solution: Solution) -> Any:
     """Return a point as a fitted estimator."""
-    point = clone(prototype).set_params(constraint=CovarianceBound(float(factor), relative=True))
+    point = clone(prototype).set_params(constraint=CovarianceBound(round(float(factor), 12), relative=True))
     for name in ("n_features_in_", "feature_names_in_"):
         if hasattr(prototype, name):
             setattr(point, name, getattr(prototype, name))

@@ -53,7 +53,7 @@ def validate_training(
     """Check everything that ``fit`` gets and return it in the package's own terms."""
     if needs_sensitive and sensitive_features is None:
         raise ValueError(
-            f"{type(estimator).__name__} with the constraint {estimator.constraint!r} needs "
+            f"{type(estimator).__name__} with the constraint {estimator._constraint()!r} needs "
             "sensitive_features in fit; give them by name (the third argument of fit is sample_weight), or set "
             "constraint=None for an unconstrained classifier."
         )

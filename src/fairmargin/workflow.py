@@ -9,6 +9,7 @@ What the command line does between reading a file and writing a report, for use 
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -122,17 +123,55 @@ def _few_threads(study: Study) -> AbstractContextManager[Any]:
     return threadpool_limits(1, user_api="blas") if study.people < _MANY else nullcontext()
 
 
+def _shortfalls(study: Study, estimator: Any, summary: dict[str, Any]) -> list[str]:
+    """Say where held-out people fare worse than what was asked for, or than with no classifier at all."""
+    test = summary["test"]
+    notes: list[str] = []
+    if test is None:
+        return notes
+    asked = estimator.constraint.p if isinstance(estimator.constraint, PRuleBound) else None
+    if asked is not None and test["p_rule"] is not None and test["p_rule"] < asked:
+        notes.append(
+            f"The {asked:g}%-rule holds on the people trained on; on those held out the p%-rule is {test['p_rule']:.1f}%."
+        )
+    share = float(np.mean(study.test.y == 1))
+    if test["accuracy"] < max(share, 1.0 - share):
+        notes.append(
+            f"On held-out people the classifier is right in {test['accuracy']:.1%} of cases; deciding the same for "
+            f"everybody would be right in {max(share, 1.0 - share):.1%}."
+        )
+    return notes
+
+
+@contextmanager
+def _named_columns(study: Study) -> Iterator[None]:
+    """Say of a column that tells a sensitive attribute what it is called, and how to leave it out."""
+    try:
+        yield
+    except ValueError as error:
+        found = re.match(r"Column number (\d+) of X (tells the same as the sensitive attribute .*?):", str(error))
+        if found is None:
+            raise
+        name = study.encoder.feature_names[int(found[1])]
+        column = name.split("=")[0]
+        raise ValueError(
+            f"The column {name!r} {found[2]}: deciding by it is disparate treatment. Leave it out with "
+            f"--exclude {column!r}."
+        ) from None
+
+
 def train(
     study: Study, estimator: Any, settings: dict[str, Any] | None = None
 ) -> tuple[TabularModel, dict[str, Any]]:
     """Train a classifier on a study; return the model and its summary."""
-    with collected_warnings() as said, _few_threads(study):
+    with collected_warnings() as said, _few_threads(study), _named_columns(study):
         estimator.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
     model = TabularModel(estimator, study.encoder, study.target, study.labels, study.sensitive)
     title = f"{study.target} = {study.labels[1]}: one classifier"
     summary = training_summary(
         model, study, title=title, settings={**_settings(estimator), **(settings or {})}, notes=said
     )
+    summary["notes"] += _shortfalls(study, estimator, summary)
     facts = {key: summary[key] for key in ("settings", "data", "train", "test", "notes", "versions")}
     return TabularModel(estimator, study.encoder, study.target, study.labels, study.sensitive, facts), summary
 
@@ -162,7 +201,7 @@ def trace(
     """
     from fairmargin.frontier import FairnessFrontier
 
-    with collected_warnings() as said, _few_threads(study):
+    with collected_warnings() as said, _few_threads(study), _named_columns(study):
         tracing = partial(progress, "tracing the frontier")
         tracing()
         held_out = (study.test.X, study.test.y, study.test.sensitive) if len(study.test) else None
@@ -209,7 +248,7 @@ def _answers(
     questions: list[tuple[str, str, str, Constraint]] = [
         ("p80", "80%-rule on the training data", "the most accurate classifier found", PRuleBound(80)),
         ("loss2", "within 2% of the best loss", "the least covariance there", LossBound(0.02)),
-        ("nobody", "nobody accepted today is refused", grown, IndividualLossBound(individual_loss, "accepted")),
+        ("nobody", "nobody trained on loses acceptance", grown, IndividualLossBound(individual_loss, "accepted")),
     ]
     return [_answer(study, estimator, best, *question, progress) for question in questions]
 

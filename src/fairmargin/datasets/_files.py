@@ -169,4 +169,6 @@ def _unpack(received: Path, file: RemoteFile) -> bytes:
 
 
 def _by_hand(file: RemoteFile) -> str:
+    if chosen := os.environ.get("FAIRMARGIN_DATA"):
+        return f"FAIRMARGIN_DATA is set to {chosen}, which has no {file.name}: put it there or mend the path."
     return f"To use a copy of your own, put {file.name} into a folder and set FAIRMARGIN_DATA to that folder."

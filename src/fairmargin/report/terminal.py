@@ -99,7 +99,7 @@ def _proxies(console: Any, proxies: list[Mapping[str, Any]]) -> None:
 
 
 def _train(console: Any, summary: Mapping[str, Any]) -> None:
-    data, proof = summary["data"], summary["certificate"]
+    data = summary["data"]
     console.print(f"{data['train_people']:,} people trained on, {data['test_people']:,} held out")
     table = _table("", "", "accuracy", "p%-rule", "95% interval", "CV score")
     for label, key in (("training", "train"), ("held out", "test")):
@@ -111,7 +111,18 @@ def _train(console: Any, summary: Mapping[str, Any]) -> None:
     console.print(table)
     for attribute in summary["audit"]["attributes"]:
         console.print(_audit_table(attribute, console.width))
-    console.print(
+    console.print(_proof(summary))
+
+
+def _proof(summary: Mapping[str, Any]) -> str:
+    """Say what is proved, in the words that the constraint allows."""
+    proof = summary["certificate"]
+    if str(summary["settings"].get("constraint", "")).startswith(("p-rule", "PRuleBound")):
+        return (
+            f"certificate: a rule on decisions is searched for, not proved best; the training loss is at most "
+            f"{proof['gap']:.1%} above what any classifier, fair or not, can have"
+        )
+    return (
         f"certificate: {proof['status']}, relative gap {proof['gap']:.1e}, largest violation {proof['violation']:.1e}"
     )
 
