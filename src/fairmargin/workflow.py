@@ -132,7 +132,8 @@ def _shortfalls(study: Study, estimator: Any, summary: dict[str, Any]) -> list[s
     asked = estimator.constraint.p if isinstance(estimator.constraint, PRuleBound) else None
     if asked is not None and test["p_rule"] is not None and test["p_rule"] < asked:
         notes.append(
-            f"The {asked:g}%-rule holds on the people trained on; on those held out the p%-rule is {test['p_rule']:.1f}%."
+            f"The {asked:g}%-rule holds on the people trained on; on those held out the p%-rule is "
+            f"{test['p_rule']:.1f}%."
         )
     share = float(np.mean(study.test.y == 1))
     if test["accuracy"] < max(share, 1.0 - share):
