@@ -45,52 +45,53 @@ def counts(estimator, X, y, z):
 
 # Estimator, sensitive columns, and the most that is allowed: what was counted, and one or two more, since another
 # BLAS rounds otherwise and a step near the tolerance can go either way. A fit starts on a sixth of the people: one
-# more pass over all of them than with a quarter, for far less work on the sample.
+# more pass over all of them than with a quarter, for far less work on the sample. Passes in single
+# precision are halves.
 RECORDED = {
     "logistic, unconstrained": (
         FairLogisticRegression(constraint=None),
         1,
-        {"matvec": 5, "rmatvec": 7, "sandwich": 1.0, "iterations": 4},
+        {"matvec": 4, "rmatvec": 5, "sandwich": 0.5, "iterations": 4},
     ),
     "logistic, c = 0": (
         FairLogisticRegression(),
         1,
-        {"matvec": 11, "rmatvec": 14, "sandwich": 2.0, "iterations": 6},
+        {"matvec": 9, "rmatvec": 11, "sandwich": 1.0, "iterations": 6},
     ),
     "logistic, half of c*": (
         FairLogisticRegression(constraint=CovarianceBound(0.5, relative=True)),
         1,
-        {"matvec": 12, "rmatvec": 15, "sandwich": 2.0, "iterations": 6},
+        {"matvec": 8.5, "rmatvec": 9.5, "sandwich": 1.0, "iterations": 6},
     ),
     "logistic, five attributes": (
         FairLogisticRegression(),
         5,
-        {"matvec": 12, "rmatvec": 15, "sandwich": 2.0, "iterations": 7},
+        {"matvec": 9.5, "rmatvec": 11.5, "sandwich": 1.0, "iterations": 7},
     ),
     "logistic, 5% more loss": (
         FairLogisticRegression(constraint=LossBound(0.05)),
         1,
-        {"matvec": 28, "rmatvec": 45, "sandwich": 5.0, "iterations": 2},
+        {"matvec": 26, "rmatvec": 42, "sandwich": 2.5, "iterations": 2},
     ),
     "squared hinge, c = 0": (
         FairMarginClassifier(loss="squared_hinge"),
         1,
-        {"matvec": 12, "rmatvec": 15, "sandwich": 1.7, "iterations": 7},
+        {"matvec": 9.5, "rmatvec": 10.5, "sandwich": 1.0, "iterations": 7},
     ),
     "hinge, unconstrained": (
         FairLinearSVC(constraint=None),
         1,
-        {"matvec": 9, "rmatvec": 16, "sandwich": 0.3, "iterations": 40},
+        {"matvec": 9, "rmatvec": 16, "sandwich": 0.2, "iterations": 40},
     ),
     "hinge, c = 0": (
         FairLinearSVC(),
         1,
-        {"matvec": 20, "rmatvec": 31, "sandwich": 1.0, "iterations": 42},
+        {"matvec": 20, "rmatvec": 31, "sandwich": 0.6, "iterations": 42},
     ),
     "hinge, five attributes": (
         FairLinearSVC(),
         5,
-        {"matvec": 21, "rmatvec": 32, "sandwich": 1.0, "iterations": 36},
+        {"matvec": 21, "rmatvec": 32, "sandwich": 0.6, "iterations": 36},
     ),
 }
 

@@ -20,23 +20,28 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk
 
 __all__ = ["DenseDesign", "Design", "PassCount", "SparseDesign", "make_design", "reduce_wide"]
 
 Array = NDArray[np.float64]
 
 _BLOCK_BYTES = 1 << 19  # a block of rows and its weighted copy stay in the second-level cache
+_ROWS, _PART_BYTES = 4096, 1 << 22  # rows of X that a Gram matrix takes at a time: fewer of wide ones
+_SINGLE_ENTRIES = 50_000_000  # of a matrix worth a copy in single precision
+_TINY = 1e-12  # columns smaller or, turned over, larger than this leave the range of float32 when squared
 _SHIFT_RATIO = 30.0  # |mean| / spread above which a column is shifted
 
 
 @dataclass
 class PassCount:
-    """How often each operation went through the data."""
+    """How often each operation went through the data.
 
-    matvec: int = 0
-    rmatvec: int = 0
-    sandwich: float = 0.0  # one on a subset of the rows counts as that share
+    On a subset of the rows it counts as that share, and in single precision, with half the bytes, as a half.
+    """
+
+    matvec: float = 0.0
+    rmatvec: float = 0.0
+    sandwich: float = 0.0
 
 
 class Design(Protocol):
@@ -59,12 +64,16 @@ class Design(Protocol):
         """Return ``Xa' r``."""
         ...
 
-    def sandwich(self, weights: Array, rows: NDArray[np.intp] | None = None) -> Array:
-        """Return ``Xa' diag(weights) Xa`` (over ``rows`` only, if given)."""
+    def sandwich(self, weights: Array, rows: NDArray[np.intp] | None = None, single: bool = False) -> Array:
+        """Return ``Xa' diag(weights) Xa`` (over ``rows`` only, if given); ``single`` precision may be had faster."""
         ...
 
     def take(self, rows: NDArray[np.intp]) -> Design:
         """Return the design of these rows, with the same shift."""
+        ...
+
+    def single(self) -> Design | None:
+        """Return the design in single precision, for work that need not be exact, or None where it does not pay."""
         ...
 
     def rows(self, index: NDArray[np.intp]) -> Array:
@@ -152,42 +161,67 @@ class DenseDesign(_Base):
             xr += self.X[block].astype(np.float64).T @ r[block]
         return self._close_rmatvec(xr, r)
 
-    def sandwich(self, weights: Array, rows: NDArray[np.intp] | None = None) -> Array:
-        """Accumulate the symmetric product block by block: half the multiplications, no N x p copy."""
+    def sandwich(self, weights: Array, rows: NDArray[np.intp] | None = None, single: bool = False) -> Array:
+        """Accumulate the symmetric product block by block: half the multiplications, no N x p copy.
+
+        In single precision a block is summed up in float32 and the blocks in float64.
+        """
         n, p = self.shape
         d = self.X.shape[1]
         count = n if rows is None else len(rows)
-        self.passes.sandwich += count / n
-        root = np.sqrt(weights if rows is None else weights[rows])
-        row_major = self.X.flags.c_contiguous
+        self.passes.sandwich += count / n * (0.5 if single else 1.0)
+        kind = np.float32 if single else np.float64
+        root = np.sqrt(weights if rows is None else weights[rows]).astype(kind, copy=False)
         shifted = bool(np.any(self.mu))
-        gram = np.zeros((p, p), order="F")
-        buffer = np.empty((0, p))
-        for block in self._blocks(count):
-            size = block.stop - block.start
-            if size != buffer.shape[0]:
-                buffer = np.empty((size, p), order="C" if row_major else "F")
-            part = self.X[block] if rows is None else self.X[rows[block]]
-            scale = root[block, None]
+        padded = -(-p // 8) * 8  # the products of BLAS are faster at whole vector registers
+        size = min(count, _ROWS, max(256, _PART_BYTES // (8 * padded)))
+        buffer = np.zeros((size, padded), dtype=kind, order="C" if self.X.flags.c_contiguous else "F")
+        gram = np.zeros((padded, padded))
+        for start in range(0, count, max(size, 1)):
+            block = slice(start, min(start + size, count))
+            part = buffer[: block.stop - start]
+            source = self.X[block] if rows is None else self.X[rows[block]]
             if shifted:
-                np.subtract(part, self.mu, out=buffer[:, :d])
-                buffer[:, :d] *= scale
-            else:
-                np.multiply(part, scale, out=buffer[:, :d])
+                source = source - self.mu
+            np.multiply(source, root[block, None], out=part[:, :d], casting="same_kind")
             if self.fit_intercept:
-                buffer[:, d] = root[block]
-            if row_major:
-                gram = dsyrk(1.0, buffer.T, beta=1.0, c=gram, overwrite_c=1)
-            else:
-                gram = dsyrk(1.0, buffer, beta=1.0, c=gram, trans=1, overwrite_c=1)
-        return _mirror(gram)
+                part[:, d] = root[block]
+            gram += part.T @ part  # numpy sees that it is symmetric
+        return np.ascontiguousarray(gram[:p, :p])
 
     def take(self, rows: NDArray[np.intp]) -> DenseDesign:
-        return DenseDesign(self.X[rows], self.mu, self.scale, self.fit_intercept)
+        return type(self)(self.X[rows], self.mu, self.scale, self.fit_intercept)
+
+    def single(self) -> SingleDesign | None:
+        if self.X.size > _SINGLE_ENTRIES or self.scale.max() > 1.0 / _TINY or self.scale.min() < _TINY:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            X = (self.X - self.mu if np.any(self.mu) else self.X).astype(np.float32)
+            if not np.isfinite(X.sum()):  # a lone huge entry
+                return None
+        return SingleDesign(X, np.zeros(len(self.mu)), self.scale, self.fit_intercept, self.passes)
 
     def _blocks(self, count: int) -> list[slice]:
         size = max(64, _BLOCK_BYTES // (8 * max(1, self.shape[1])))
         return [slice(i, min(i + size, count)) for i in range(0, count, size)]
+
+
+class SingleDesign(DenseDesign):
+    """A dense matrix, shifted already, whose products with vectors over people are taken in single precision."""
+
+    def matvec(self, theta: Array) -> Any:
+        self.passes.matvec += 0.5
+        scores = self.X @ self._weights(theta).astype(np.float32)
+        if self.fit_intercept:
+            scores += np.float32(theta[-1])
+        return scores
+
+    def rmatvec(self, r: Any) -> Array:
+        self.passes.rmatvec += 0.5
+        return self._close_rmatvec((self.X.T @ r).astype(np.float64), r.astype(np.float64))
+
+    def single(self) -> None:
+        return None
 
 
 class SparseDesign(_Base):
@@ -201,7 +235,7 @@ class SparseDesign(_Base):
         self.passes.rmatvec += 1
         return self._close_rmatvec(self.X.T @ r, r)
 
-    def sandwich(self, weights: Array, rows: NDArray[np.intp] | None = None) -> Array:
+    def sandwich(self, weights: Array, rows: NDArray[np.intp] | None = None, single: bool = False) -> Array:
         n, p = self.shape
         X = self.X
         if rows is not None:
@@ -230,11 +264,8 @@ class SparseDesign(_Base):
     def take(self, rows: NDArray[np.intp]) -> SparseDesign:
         return SparseDesign(self.X[rows], self.mu, self.scale, self.fit_intercept)
 
-
-def _mirror(gram: Array) -> Array:
-    """Return the full symmetric matrix from its upper triangle."""
-    upper = np.triu(gram, 1)
-    return upper + upper.T + np.diag(np.diag(gram))
+    def single(self) -> None:
+        return None
 
 
 def make_design(X: Any, fit_intercept: bool = True) -> DenseDesign | SparseDesign:

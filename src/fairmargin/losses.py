@@ -36,11 +36,14 @@ class Loss:
         Whether the loss is differentiable; decides which solver can take it.
     infimum : float
         ``inf_m l(m)``; 0 for every loss of this module.
+    single : bool
+        Whether the formulas hold good for margins in float32, in which first approximations are made.
     """
 
     name: str = "loss"
     smooth: bool = True
     infimum: float = 0.0
+    single: bool = False
 
     def value(self, m: Array) -> Array:
         """Return ``l(m)``, elementwise."""
@@ -89,6 +92,7 @@ class LogisticLoss(Loss):
     """``l(m) = log(1 + exp(-m))``: logistic regression."""
 
     name = "logistic"
+    single = True
 
     def value(self, m: Array) -> Array:
         """Return ``log(1 + exp(-m))`` without overflow."""
@@ -108,7 +112,8 @@ class LogisticLoss(Loss):
         e = np.exp(-np.abs(m))
         larger = 1.0 / (1.0 + e)  # the larger of the two class probabilities
         smaller = e * larger
-        value = np.log1p(e)
+        # log1p keeps the digits of the smallest losses, which float32 has not; it has no fast version there.
+        value = np.log(1.0 + e) if e.dtype == np.float32 else np.log1p(e)
         value -= np.minimum(m, 0.0)
         return value, np.where(m > 0, -smaller, -larger), smaller * larger
 
@@ -152,6 +157,7 @@ class SquaredHingeLoss(Loss):
     """``l(m) = max(0, 1 - m)^2``: the L2 support vector machine."""
 
     name = "squared_hinge"
+    single = True
 
     def value(self, m: Array) -> Array:
         """Return ``max(0, 1 - m)^2``."""

@@ -138,6 +138,14 @@ class Problem:
         weight = weight * (self.weight.sum() / weight.sum())
         return replace(self, design=self.design.take(index), y=self.y[index], weight=weight)
 
+    def single(self) -> Problem | None:
+        """Return the problem with data in single precision, or None where that would not do or not pay."""
+        penalised = bool(np.all(self.ridge[: -1 if self.design.fit_intercept else None]))
+        design = self.design.single() if self.loss.single and penalised else None
+        if design is None:
+            return None
+        return replace(self, design=design, y=self.y.astype(np.float32), weight=self.weight.astype(np.float32))
+
     def penalty(self, theta: Array) -> float:
         """Return ``1/2 sum_j rho_j theta_j^2 + t' theta + offset``: all of ``L`` but the losses."""
         value = 0.5 * float(self.ridge @ (theta * theta)) + self.offset
@@ -187,7 +195,7 @@ class Problem:
 
     @cached_property
     def _at_zero(self) -> float:
-        return float(self.weight.sum()) * float(self.loss.value(np.zeros(len(self.y))).max(initial=0.0))
+        return float(self.weight.sum()) * float(self.loss.value(np.zeros(1))[0])
 
     def gap_unit(self, value: float) -> float:
         """Return what gaps are relative to: the objective, or 1e-16 of it at ``theta = 0`` where that is more."""

@@ -81,6 +81,10 @@ class Sensitive:
     @cached_property
     def index(self) -> pd.MultiIndex:
         """The labels as a pandas index."""
+        names, categories = zip(*self.labels, strict=True)
+        if len(set(names)) == 1:  # pandas takes its time to find that out
+            levels, codes = [list(names[:1]), list(categories)], [[0] * len(categories), range(len(categories))]
+            return pd.MultiIndex(levels, codes, names=["attribute", "category"], verify_integrity=False)
         return pd.MultiIndex.from_tuples(self.labels, names=["attribute", "category"])
 
     def columns(self) -> Array:

@@ -84,6 +84,9 @@ def _column_names(X: Any) -> list[str]:
 
 
 def _binary_labels(y: Any) -> tuple[NDArray[Any], Array]:
+    classes = np.unique(y) if y.dtype.kind in "biuf" else None
+    if classes is not None and len(classes) == 2 and np.all(classes == np.rint(classes)):  # plainly in order
+        return classes, np.where(y == classes[1], 1.0, -1.0)
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
     classes, codes = np.unique(y, return_inverse=True)

@@ -17,7 +17,15 @@ from fairmargin.problem import Problem, Solution
 from fairmargin.solvers.hinge_program import solve_hinge_program
 from fairmargin.solvers.interior_point import solve_interior_point
 from fairmargin.solvers.multipliers import solve_multipliers
-from fairmargin.solvers.newton import SAMPLE_TOL, Start, solve_newton, take_sample
+from fairmargin.solvers.newton import (
+    SAMPLE_TOL,
+    SINGLE_STEPS,
+    SINGLE_TOL,
+    Start,
+    fits_single,
+    solve_newton,
+    take_sample,
+)
 from fairmargin.solvers.proximal import solve_proximal
 
 __all__ = ["Start", "few_threads", "solve", "solve_free_and_bound"]
@@ -68,24 +76,25 @@ def solve_free_and_bound(
 ) -> tuple[Solution, Solution]:
     """Solve a problem without its rows, and then under the bounds that ``bind`` makes of that solution.
 
-    Both are solved on a sample first (recursively). The errors that a sample makes in the two are nearly the
-    same, so that the bound solution starts from the sample's, corrected by the free one's error. ``near`` are
-    starts for the two that make samples needless. ``free_tol`` is for the free solution where it is only what
-    the other is compared with: 1e-6 gives its covariances to five digits.
+    Both are solved on a sample first (recursively), and then in single precision. The errors that a sample makes
+    in the two are nearly the same, so that the bound solution starts from the sample's, corrected by the free
+    one's error. ``near`` are starts for the two that make samples needless. ``free_tol`` is for the free solution
+    where it is only what the other is compared with: 1e-6 gives its covariances to five digits.
     """
     free_problem = problem.unconstrained()
-    sample = take_sample(problem) if problem.loss.smooth and near is None else None
     rough = max(tol, free_tol)
-    if near is not None:
-        free = solve(free_problem, start=near[0], tol=rough, max_iter=max_iter)
-        start = near[1]
-    elif sample is None:
-        free = solve(free_problem, tol=rough, max_iter=max_iter)
-        start = Start(free.theta, hessian=free.hessian)
+    pair = _roughly(problem, bind, (rough, tol), max_iter) if problem.loss.smooth and near is None else None
+    if pair is not None:
+        close = len(pair[0].scores) == len(problem.y)
+        near = (
+            Start(pair[0].theta, hessian=pair[0].hessian, after=pair[0].certificate.n_iter if close else None),
+            None,
+        )
+    free = solve(free_problem, start=None if near is None else near[0], tol=rough, max_iter=max_iter)
+    if pair is not None:
+        start: Start | None = _correct(pair[1], pair[0], free)
     else:
-        first, second = _on_sample(sample, bind, min(20, max_iter))
-        free = solve(free_problem, start=Start(first.theta, hessian=first.hessian), tol=rough, max_iter=max_iter)
-        start = _correct(second, first, free)
+        start = Start(free.theta, hessian=free.hessian) if near is None else near[1]
     bound = bind(problem, free)
     if bound.violation(free.theta) == 0.0 and rough > tol:  # it may be the answer: then at full accuracy
         free = solve(free_problem, start=Start(free.theta, hessian=free.hessian), tol=tol, max_iter=max_iter)
@@ -94,19 +103,39 @@ def solve_free_and_bound(
     return free, solve(bound, start=start, tol=tol, max_iter=max_iter)
 
 
-def _on_sample(sample: Problem, bind: Bind, max_iter: int) -> tuple[Solution, Solution]:
-    """Solve both problems on a sample, as starts: roughly and without proofs."""
-    quick: dict[str, Any] = {"tol": SAMPLE_TOL, "max_iter": max_iter, "proof": False}
-    free = solve_newton(sample.unconstrained(), **quick)
-    bound = bind(sample, free)
+def _roughly(
+    problem: Problem, bind: Bind, tols: tuple[float, float], max_iter: int
+) -> tuple[Solution, Solution] | None:
+    """Solve both problems as starts: on a sample, then on everybody in single precision, without proofs."""
+    twin = problem.single()
+    sample = take_sample(problem if twin is None else twin)
+    if sample is None:
+        return None
+    pair = _rough_pair(sample, bind, None, (SAMPLE_TOL, SAMPLE_TOL), min(20, max_iter))
+    if twin is None or not fits_single(pair[0].hessian):
+        return pair
+    return _rough_pair(twin, bind, pair, (max(tols[0], SINGLE_TOL), max(tols[1], SINGLE_TOL)), SINGLE_STEPS)
+
+
+def _rough_pair(
+    problem: Problem, bind: Bind, before: tuple[Solution, Solution] | None, tols: tuple[float, float], max_iter: int
+) -> tuple[Solution, Solution]:
+    """Return the free and the bound solution without proofs, started from a rougher pair if there is one."""
+    quick: dict[str, Any] = {"max_iter": max_iter, "proof": False}
+    start = None if before is None else Start(before[0].theta, hessian=before[0].hessian)
+    free = solve_newton(problem.unconstrained(), start=start, tol=tols[0], **quick)
+    bound = bind(problem, free)
     if bound.violation(free.theta) == 0.0:
         return free, replace(free, multipliers=np.zeros(bound.n_rows))
-    return free, solve_newton(bound, start=Start(free.theta, hessian=free.hessian), **quick)
+    start = Start(free.theta, hessian=free.hessian) if before is None else _correct(before[1], before[0], free)
+    return free, solve_newton(bound, start=start, tol=tols[1], **quick)
 
 
 def _correct(second: Solution, first: Solution, free: Solution) -> Start:
     """Return a start for the bound problem: the sample's bound solution and Hessian, less the sample's errors."""
     hessian = second.hessian
+    if len(first.scores) == len(free.scores):  # no sample: everybody, in single precision
+        return Start(second.theta, second.multipliers, hessian, after=second.certificate.n_iter)
     if hessian is not None and first.hessian is not None and free.hessian is not None:
         hessian = _add_within(hessian, free.hessian - first.hessian)
     return Start(second.theta + (free.theta - first.theta), second.multipliers, hessian)

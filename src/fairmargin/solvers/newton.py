@@ -6,10 +6,12 @@ once, that is a dual problem in K unknowns (:func:`fairmargin.solvers.small.solv
     M = A H^-1 A',  q = A (theta - H^-1 g),  nu from (M, q, bounds),  step = -H^-1 (g + A' nu).
 
 One ``matvec`` and one ``rmatvec`` an iteration; the line search works on the N scores alone. A feasible point
-stays feasible, because the step ends in the box and steps are never longer than 1. Two things save the
-sandwich, the dearest operation: the way from zero to the neighbourhood of the optimum is gone on samples
-of the people, each six times the one before, and a Hessian is kept as long as steps taken with it cut
-the duality gap fast (the chord method): that of the last sample often serves the whole data.
+stays feasible, because the step ends in the box and steps are never longer than 1. Three things save passes over
+the data, and above all sandwiches, the dearest ones: the way from zero to the neighbourhood of the optimum is
+gone on samples of the people, each six times the one before; a Hessian is kept as long as steps taken with it cut
+the duality gap fast (the chord method); and where no direction is too flat for that, samples and first steps on
+everybody are in single precision. The gap is quadratic in the error of the gradient, so float32's seven digits
+bring it close to 1e-9 already; the point returned and its certificate are always of float64.
 
 Reference: Nocedal and Wright, Numerical Optimization, 2nd edition, chapter 18 (SQP); the problem is convex,
 so the exact Hessian and an Armijo search on ``L`` converge globally and quadratically.
@@ -33,25 +35,35 @@ _SAMPLE_SHRINK = 6  # each sample has this share of the rows of the next
 _SAMPLE_ROWS = 3000  # smallest sample worth starting on
 _SAMPLE_PER_COLUMN = 20  # rows a column that make a sample's optimum worth having
 SAMPLE_TOL = 1e-4
+SINGLE_TOL = 5e-10  # about where the rounding of float32 shows in the gap
+SINGLE_STEPS = 8  # to get there
 _KEEP_HESSIAN = 0.03  # keep the Hessian while a step leaves less than this share of the gap
+_SINGLE_PIVOT = 1e-4  # least pivot of a Hessian that single precision is good enough for
+_NEAR = 1e-2  # relative gap within which a Hessian of the point itself must do well
 _ARMIJO = 1e-4
 _DRIFT = 1e3  # scores that were this many times larger on the way have lost digits
 _LEAST_DAMPING = 1e-13  # share of the Hessian's diagonal that is added to it
 _LONGEST = 1e6  # times a step that no curvature limits
 _FLATTER = 0.5  # a full step may end this steep, uphill, relative to where it began
-_ROUNDING = 1e-14  # changes of the objective below this share of it mean nothing
+_ROUNDING = 50.0  # changes of the objective below this many times its last digit mean nothing
+_CLEAR = 1e3  # times that, and they can be trusted
 _PATIENCE = 4  # iterations without progress in the gap before giving up
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: a point and, where known, its multipliers, a Hessian near it, its dual variables and scores."""
+    """Where to begin: a point and, where known, its multipliers, a Hessian near it, its dual variables and scores.
+
+    A start found on the same people in single precision, which may well be the answer, tells after how many
+    iterations.
+    """
 
     theta: Array
     multipliers: Array | None = None
     hessian: Array | None = None
     alpha: Array | None = None
     scores: Array | None = None
+    after: int | None = None
 
 
 @dataclass
@@ -80,16 +92,21 @@ def solve_newton(
     if not problem.loss.smooth:
         raise ValueError(f"Newton's method needs a smooth loss; the {problem.loss.name} loss is not.")
     if start is None:
-        start = _start_on_sample(problem, max_iter)
+        start = _start_on_sample(problem, tol, max_iter)
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
     scores = problem.design.matvec(start.theta) if start.scores is None else start.scores
-    state = _complete(problem, _evaluate(problem, start.theta, scores))
+    state = _evaluate(problem, start.theta, scores)
+    # A start that is as good as the answer is made ready for its certificate at once.
+    state = _complete(problem, _centre(problem, state) if start.after is not None else state)
     reach = float(np.abs(scores).max())
     feasible = _is_feasible(problem, state.theta)
     hessian, factor = start.hessian, None
     gap, best, stalled, status = np.inf, (np.inf, state, multipliers), 0, "iteration limit"
     damping, at_rounding = _LEAST_DAMPING, False
-    for n_iter in range(max_iter + 1):
+    patience = _PATIENCE if proof else 1
+    single, fresh_last = True, False  # whether single precision will do for Hessians
+    before = start.after or 0
+    for n_iter in range(before, before + max_iter + 1):
         last_gap, gap = gap, _gap_estimate(problem, state, multipliers) if feasible else np.inf
         if gap <= tol * problem.gap_unit(state.objective) and not proof:
             certificate = Certificate(state.objective, state.objective - gap, tol, 0.0, n_iter, "solved")
@@ -105,14 +122,16 @@ def solve_newton(
         if feasible and problem.is_vanishing(state.objective):
             status = "separable"
             break
-        if n_iter == max_iter or stalled >= _PATIENCE:
-            status = "inaccurate" if stalled >= _PATIENCE else status
+        if n_iter == before + max_iter or stalled >= patience:
+            status = "inaccurate" if stalled >= patience else status
             break
         fresh = hessian is None or gap > _KEEP_HESSIAN * last_gap
         if hessian is None or fresh:
-            hessian, factor = _hessian(problem, state), None
+            single = single and not (fresh_last and gap < _NEAR * problem.gap_unit(state.objective))
+            hessian, factor, single = _curve(problem, state, damping, single)
         if factor is None:
             factor = Factor(hessian, damping)
+        fresh_last = fresh
         step, new_multipliers = _quadratic_step(problem, state, factor)
         length, trial = _line_search(problem, state, step, feasible)
         if length == 0.0 and _gap_estimate(problem, state, new_multipliers) < 0.5 * gap:
@@ -133,6 +152,9 @@ def solve_newton(
         feasible = feasible or length >= 1.0
     if feasible:
         _, state, multipliers = best
+    if not proof:
+        certificate = Certificate(state.objective, state.objective - best[0], np.inf, 0.0, n_iter, status)
+        return _solution(state, multipliers, certificate, hessian)
     state = _settle(problem, state, reach)
     certificate = _certify(problem, state, multipliers, n_iter, status)
     if certificate.gap <= tol and feasible:
@@ -157,43 +179,71 @@ def _complete(problem: Problem, state: _State) -> _State:
     return state
 
 
-def _hessian(problem: Problem, state: _State) -> Array:
+def _curve(problem: Problem, state: _State, damping: float, single: bool) -> tuple[Array, Factor, bool]:
+    """Return the Hessian, its factor and whether single precision was enough for it.
+
+    It is where even the flattest direction is far from float32's rounding; the step is then off by that share.
+    """
+    if single:
+        with np.errstate(over="ignore", invalid="ignore"):
+            hessian = _hessian(problem, state, single=True)
+        if np.all(np.isfinite(hessian)):
+            factor = Factor(hessian, damping)
+            if factor.pivot >= _SINGLE_PIVOT:
+                return hessian, factor, True
+    hessian = _hessian(problem, state)
+    return hessian, Factor(hessian, damping), False
+
+
+def _hessian(problem: Problem, state: _State, single: bool = False) -> Array:
     curvature = state.curvature
     if not np.any(curvature):  # a loss that is straight here, as the smoothed hinge at 0: bend it by its slope
         curvature = state.alpha / problem.weight
     bent = np.flatnonzero(curvature)
     rows = bent if len(bent) < 0.7 * len(curvature) else None  # rows without curvature add nothing
-    return problem.design.sandwich(problem.weight * curvature, rows) + np.diag(problem.ridge)
+    return problem.design.sandwich(problem.weight * curvature, rows, single) + np.diag(problem.ridge)
 
 
 def _settle(problem: Problem, state: _State, reach: float) -> _State:
     """Return the same point ready for its certificate.
 
     Scores that were summed up step by step are computed anew if they went as far as ``reach`` on the way and
-    lost digits there. A free intercept is moved to where ``sum_i alpha_i y_i`` vanishes to rounding, by Newton
-    steps that touch the N scores alone.
+    lost digits there, and the intercept is moved to its best place.
     """
     if reach > _DRIFT * (1.0 + float(np.abs(state.scores).max())):
         state = _complete(problem, _evaluate(problem, state.theta, problem.design.matvec(state.theta)))
+    centred = _centre(problem, state)
+    return state if centred is state else _complete(problem, centred)
+
+
+def _centre(problem: Problem, state: _State) -> _State:
+    """Move a free intercept to where ``sum_i alpha_i y_i`` vanishes to rounding.
+
+    By Newton steps that touch the N scores alone, so that the gradient is not known afterwards.
+    """
     if not problem.design.fit_intercept or problem.ridge[-1] > 0 or np.any(problem.rows[:, -1]):
         return state
-    moved = state
     for _ in range(3):
-        curvature = float(problem.weight @ moved.curvature)
-        shift = (float(moved.alpha @ problem.y) - problem.intercept_tilt) / max(curvature, 1e-100)
-        if abs(shift) <= 1e-15 * (1.0 + abs(moved.theta[-1])) or abs(shift) > 1e-2:
+        curvature = float(problem.weight @ state.curvature)
+        shift = (float(state.alpha @ problem.y) - problem.intercept_tilt) / max(curvature, 1e-100)
+        if abs(shift) <= 1e-15 * (1.0 + abs(state.theta[-1])) or abs(shift) > 1e-2:
             break
-        theta = moved.theta.copy()
+        theta = state.theta.copy()
         theta[-1] += shift
-        moved = _evaluate(problem, theta, moved.scores + shift)
+        state = _evaluate(problem, theta, state.scores + shift)
         if abs(shift) < 1e-8:  # Newton squares what is left, which is rounding now
             break
-    return state if moved is state else _complete(problem, moved)
+    return state
 
 
 def _at_rounding(state: _State, step: Array) -> bool:
     """Whether the step promises less than what rounding does to the objective."""
-    return -float(state.gradient @ step) <= _ROUNDING * abs(state.objective)
+    return -float(state.gradient @ step) <= _digit(state)
+
+
+def _digit(state: _State) -> float:
+    """Return what rounding may do to the objective, summed up in the precision of the scores."""
+    return _ROUNDING * float(np.finfo(state.scores.dtype).eps) * abs(state.objective)
 
 
 def _gap_estimate(problem: Problem, state: _State, multipliers: Array) -> float:
@@ -240,12 +290,12 @@ def _line_search(problem: Problem, state: _State, step: Array, feasible: bool) -
     change = problem.design.matvec(step)
     full = _evaluate(problem, state.theta + step, state.scores + change)
     slope = float(state.gradient @ step)
-    if not feasible or abs(slope) <= _ROUNDING * abs(state.objective):
+    if not feasible or abs(slope) <= _digit(state):
         return 1.0, full
     if slope >= 0:
         return 0.0, state
     end = float(problem.penalty_gradient(full.theta) @ step) - float(full.alpha @ (problem.y * change))
-    if -slope > 1e-9 * abs(state.objective):
+    if -slope > _CLEAR * _digit(state):
         accepted = full.objective <= state.objective + _ARMIJO * slope
     else:
         accepted = end <= -_FLATTER * slope
@@ -316,13 +366,30 @@ def _solution(state: _State, multipliers: Array, certificate: Certificate, hessi
     return Solution(state.theta, multipliers, state.scores, state.alpha, certificate, hessian)
 
 
-def _start_on_sample(problem: Problem, max_iter: int) -> Start:
-    """Return the optimum on a sample of the people, or zero where the data are small."""
-    sample = take_sample(problem)
+def _start_on_sample(problem: Problem, tol: float, max_iter: int) -> Start:
+    """Return the optimum on a sample of the people, or zero where the data are small.
+
+    Sample and way from there in single precision, where that is good enough.
+    """
+    twin = problem.single()
+    sample = take_sample(problem if twin is None else twin)
     if sample is None:
         return Start(np.zeros(problem.design.shape[1]))
-    solution = solve_newton(sample, tol=SAMPLE_TOL, max_iter=min(20, max_iter), proof=False)
+    start = _start_at(solve_newton(sample, tol=SAMPLE_TOL, max_iter=min(20, max_iter), proof=False))
+    if twin is None or not fits_single(start.hessian):
+        return start
+    rough = max(tol, SINGLE_TOL)
+    solution = solve_newton(twin, start=start, tol=rough, max_iter=SINGLE_STEPS, proof=False)
+    return replace(_start_at(solution), after=solution.certificate.n_iter)
+
+
+def _start_at(solution: Solution) -> Start:
     return Start(solution.theta, solution.multipliers, solution.hessian)
+
+
+def fits_single(hessian: Array | None) -> bool:
+    """Whether single precision is enough near a point with this Hessian."""
+    return hessian is not None and Factor(hessian, _LEAST_DAMPING).pivot >= _SINGLE_PIVOT
 
 
 def take_sample(problem: Problem) -> Problem | None:

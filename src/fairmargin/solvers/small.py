@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 __all__ = ["Factor", "solve_box_dual"]
 
@@ -20,6 +21,7 @@ class Factor:
     The matrix is scaled to a unit diagonal first, so that badly scaled columns cost no digits, and shifted
     by ``shift`` (relative) so that collinear columns have a factor at all. In a Newton method the shift is
     a proximal term: it damps steps where there is no curvature and leaves the solution where it is.
+    ``pivot``, the least of the scaled matrix, tells what error in it would still be harmless.
     """
 
     def __init__(self, matrix: Array, shift: float = 1e-13) -> None:
@@ -31,18 +33,18 @@ class Factor:
         base = scaled[here, here].copy()
         while True:
             scaled[here, here] = base + shift
-            try:
-                self._factor = scipy.linalg.cholesky(scaled, lower=True, check_finite=False)
+            self._factor, info = dpotrf(scaled, lower=1)
+            if info == 0:
+                self.pivot = float(self._factor.diagonal().min()) ** 2
                 return
-            except np.linalg.LinAlgError:
-                if not np.all(np.isfinite(scaled)) or shift > 1.0:
-                    raise
-                shift *= 100.0
+            if not np.all(np.isfinite(scaled)) or shift > 1.0:
+                raise np.linalg.LinAlgError("No Cholesky factor, whatever is added to the diagonal.")
+            shift *= 100.0
 
     def solve(self, right: Array) -> Array:
         """Return ``matrix^-1 right`` for a vector or several columns."""
         scale = self._scale if right.ndim == 1 else self._scale[:, None]
-        return scale * scipy.linalg.cho_solve((self._factor, True), scale * right, check_finite=False)
+        return scale * dpotrs(self._factor, scale * right, lower=1)[0]
 
 
 def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:
