@@ -59,11 +59,15 @@ class Path:
 
     def problem(self, t: float) -> Problem:
         """Return the problem at ``t``."""
+        return self.pose(self.task.problem, t)
+
+    def pose(self, base: Problem, t: float) -> Problem:
+        """Return ``base`` under the bounds at ``t``."""
         if self.signed:
-            return self.task.problem.with_bounds(t * self.reach, t * self.reach)
+            return base.with_bounds(t * self.reach, t * self.reach)
         bounded = np.isfinite(self.reach)
         bound = np.where(bounded, abs(t) * np.abs(np.where(bounded, self.reach, 0.0)), np.inf)
-        return self.task.problem.with_bounds(-bound, bound)
+        return base.with_bounds(-bound, bound)
 
     def at(self, t: float) -> Solution:
         """Return the solution at ``t``, solved once."""

@@ -15,6 +15,7 @@ On either, the intercept is moved to the most accurate place that keeps the rule
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,7 +37,11 @@ _FARTHEST = -1.0  # how far beyond zero the covariance path is followed
 _COARSE = 0.2
 _REFINEMENTS = 2
 _VECTOR_STEPS = 30
-_ROUGH = 1e-4
+_ROUGH = 1e-3
+_RIVAL = 0.0005  # a family this far behind in accuracy on a coarse grid is not looked at closer
+
+
+Pose = Callable[[Problem], Problem]  # from the data and penalty to the problem of one point of a family
 
 
 class InfeasibleError(ValueError):
@@ -57,16 +62,14 @@ class _Candidate:
     path: str
     point: Any
     solution: Solution
-    problem: Problem
+    pose: Pose
 
     def again(self, task: Task) -> Solution:
         """Solve the candidate's problem once more, to the tolerance of ``task``."""
-        if self.solution.certificate.gap <= task.tol:
-            return self.solution
-        known = self.solution
-        multipliers = known.multipliers if self.problem.n_rows else None
-        exact = task.solve(self.problem, Start(known.theta, multipliers, known.hessian))
-        return exact if self.problem.n_rows else replace(exact, multipliers=known.multipliers)
+        problem, known = self.pose(task.problem), self.solution
+        multipliers = known.multipliers if problem.n_rows else None
+        exact = task.solve(problem, Start(known.theta, multipliers, known.hessian))
+        return exact if problem.n_rows else replace(exact, multipliers=known.multipliers)
 
 
 @solve_task.register
@@ -75,15 +78,11 @@ def _(constraint: PRuleBound, task: Task) -> Outcome:
     free = task.solve(task.problem.unconstrained())
     free = replace(free, multipliers=np.zeros(task.problem.n_rows))
     if judge.keeps(free.scores):
-        kept = _Candidate(0.0, judge.reached(free.scores), 0.0, "unconstrained", None, free, task.problem)
+        kept = _Candidate(0.0, judge.reached(free.scores), 0.0, "unconstrained", None, free, Problem.unconstrained)
         return _outcome(task, judge, kept, free)
     # On the way a rough solution will do; the one that is taken is solved to the task's own tolerance.
-    rough = replace(task, tol=max(task.tol, _ROUGH))
-    found: list[_Candidate] = []
-    if constraint.path in ("auto", "covariance"):
-        found += _search_covariance(rough, judge, free)
-    if constraint.path in ("auto", "decisions"):
-        found += _search_decisions(rough, judge, free)
+    rough, start = task.roughly(_ROUGH, free)
+    found = _search(rough, judge, start, constraint.path)
     if not found:
         raise InfeasibleError(
             f"No classifier on the {constraint.path!r} path reaches a {constraint.p:g}%-rule on the training data "
@@ -158,6 +157,9 @@ class _Judge:
         self.totals = [
             np.bincount(a.codes, weights=self.weight, minlength=len(a.categories)) for a in self.attributes
         ]
+        self.refused = float(self.weight[self.y < 0].sum())
+        columns = [a.codes == k for a in self.attributes for k in range(1, len(a.categories))]
+        self.table = np.array([np.ones(len(self.y)), self.y, *columns]) * self.weight
 
     def accepted(self, scores: Array) -> list[Array]:
         """Return the weight of the accepted in every group, by attribute."""
@@ -166,25 +168,24 @@ class _Judge:
 
     def reached(self, scores: Array) -> float:
         """Return the p, in percent, that the decisions ``scores >= 0`` reach; 0 if nobody is accepted."""
-        return float(self._rule([weight[None] for weight in self.accepted(scores)])[0])
+        return float(self._rule([weight[:, None] for weight in self.accepted(scores)])[0])
 
     def keeps(self, scores: Array) -> bool:
         """Whether the decisions reach the rule."""
         return self.reached(scores) >= self.percent
 
     def _rule(self, accepted: list[Array]) -> Array:
-        """Return p in percent for each row of accepted weights by group, (M, groups) for each attribute."""
-        least = np.full(len(accepted[0]), np.inf)
+        """Return p in percent for each column of accepted weights by group, (groups, M) for each attribute."""
+        least = np.full(accepted[0].shape[1], np.inf)
         for weight, total in zip(accepted, self.totals, strict=True):
-            rate = weight / total
-            if self.method == "between_groups":
-                low, high = rate.min(axis=1, keepdims=True), rate.max(axis=1, keepdims=True)
+            rate = weight / total[:, None]
+            if self.method == "between_groups" or len(total) == 2:  # of two, the other is the rest
+                low, high = rate.min(axis=0), rate.max(axis=0)
             else:
-                others = 1.0 - np.eye(len(total))
-                rest = (weight @ others) / (others @ total)
+                rest = (weight.sum(axis=0) - weight) / (total.sum() - total)[:, None]
                 low, high = np.minimum(rate, rest), np.maximum(rate, rest)
             ratio = np.divide(low, high, out=np.zeros_like(low), where=high > 0)
-            least = np.minimum(least, ratio.min(axis=1))
+            least = np.minimum(least, ratio if ratio.ndim == 1 else ratio.min(axis=0))
         return 100.0 * least
 
     def best_cut(self, scores: Array) -> tuple[float, float, float] | None:
@@ -194,21 +195,35 @@ class _Judge:
         """
         if not self.may_shift:
             return (self._accuracy(scores), self.reached(scores), 0.0) if self.keeps(scores) else None
-        order = np.argsort(-scores)
-        ranked = scores[order]
-        apart = np.flatnonzero(ranked[:-1] - ranked[1:] > 1e-11 * (1.0 + np.abs(ranked[:-1])))
+        order = np.argsort(scores)[::-1]
+        ranked = scores.take(order)
+        digit = max(1e-11, 8.0 * float(np.finfo(scores.dtype).eps))
+        apart = np.flatnonzero(ranked[:-1] - ranked[1:] > digit * (1.0 + np.abs(ranked[:-1])))
         if len(apart) == 0:
             return None
-        weight = self.weight[order]
-        gain = np.cumsum(weight * self.y[order])[apart]  # accuracy is this plus a constant
-        p = self._rule([_accumulate(a, order, weight)[apart] for a in self.attributes])
+        gain, accepted = self._accumulate(order, apart)
+        p = self._rule(accepted)
         keeps = p >= self.percent
         if not np.any(keeps):
             return None
         best = int(np.argmax(np.where(keeps, gain, -np.inf)))
-        cut = 0.5 * (ranked[apart[best]] + ranked[apart[best] + 1])
-        accuracy = float(gain[best] + self.weight[self.y < 0].sum()) / float(self.weight.sum())
-        return accuracy, float(p[best]), float(cut)
+        cut = 0.5 * (float(ranked[apart[best]]) + float(ranked[apart[best] + 1]))
+        accuracy = (float(gain[best]) + self.refused) / float(self.weight.sum())
+        return accuracy, float(p[best]), cut
+
+    def _accumulate(self, order: NDArray[np.intp], ends: NDArray[np.intp]) -> tuple[Array, list[Array]]:
+        """Return sums over the first people in an order, up to each of ``ends``.
+
+        Of ``weight * y``, which is the accuracy but for a constant, and of the weight by group, (groups, M) for
+        each attribute; the first group has what the others leave.
+        """
+        sums = [np.cumsum(row.take(order)).take(ends) for row in self.table]
+        total, gain, k, groups = sums[0], sums[1], 2, []
+        for others in (len(a.categories) - 1 for a in self.attributes):
+            part = np.array(sums[k : k + others])
+            groups.append(np.vstack([total - part.sum(axis=0), part]))
+            k += others
+        return gain, groups
 
     def _accuracy(self, scores: Array) -> float:
         return float(np.average((scores >= 0) == (self.y > 0), weights=self.weight))
@@ -241,80 +256,93 @@ def _grouped(attribute: Attribute) -> Any:
     return attribute
 
 
-def _accumulate(attribute: Any, order: NDArray[np.intp], weight: Array) -> Array:
-    """Return the weight of each group among the first 1, 2, ... people, shape (N, groups)."""
-    codes = attribute.codes[order]
-    return np.column_stack([np.cumsum(np.where(codes == k, weight, 0.0)) for k in range(len(attribute.categories))])
-
-
 class _Walk:
     """Candidates along a family of solutions with one parameter, each point judged once."""
 
     def __init__(self, judge: _Judge, family: Any) -> None:
         self.judge, self.family = judge, family
         self.seen: dict[float, _Candidate | None] = {}
+        self.step = 0.0
 
     def look(self, t: float) -> _Candidate | None:
         """Return the candidate at ``t``, None if no cut keeps the rule there."""
         if t not in self.seen:
-            problem, solution = self.family.at(t)
+            pose, solution = self.family.at(t)
             cut = self.judge.best_cut(solution.scores)
             self.seen[t] = None
             if cut is not None:
                 point = self.family.describe(t)
-                self.seen[t] = _Candidate(*cut, self.family.name, point, solution, problem)
+                self.seen[t] = _Candidate(*cut, self.family.name, point, solution, pose)
         return self.seen[t]
 
-    def search(self, grid: Array) -> list[_Candidate]:
-        """Look at a grid, then closer and closer around the best point; return what keeps the rule."""
-        step = float(np.abs(grid[1] - grid[0]))
+    def along(self, grid: Array) -> _Walk:
+        """Look at a grid."""
+        self.step = float(np.abs(grid[1] - grid[0]))
         for t in grid:
             self.look(float(t))
+        return self
+
+    def closer(self) -> None:
+        """Look closer and closer around the best point."""
         for _ in range(_REFINEMENTS):
             best = self.best()
             if best is None:
                 break
-            step /= 3.0
+            self.step /= 3.0
             for offset in (-1, 1, -2, 2):
-                self.look(best + offset * step)
-        return [c for c in self.seen.values() if c is not None]
+                self.look(best + offset * self.step)
 
     def best(self) -> float | None:
         """Return where the most accurate candidate is."""
         kept = {t: c.accuracy for t, c in self.seen.items() if c is not None}
         return max(kept, key=lambda t: kept[t]) if kept else None
 
+    def kept(self) -> list[_Candidate]:
+        """Return what keeps the rule."""
+        return [c for c in self.seen.values() if c is not None]
 
-def _search_covariance(task: Task, judge: _Judge, free: Solution) -> list[_Candidate]:
+
+def _search(task: Task, judge: _Judge, free: Solution, path: str) -> list[_Candidate]:
+    """Return candidates of the families asked for, looking closer where the most accurate one may be."""
+    walks = [_walk_covariance(task, judge, free)] if path in ("auto", "covariance") else []
+    family = _DecisionFamily(task, judge, free) if path in ("auto", "decisions") else None
+    if family is not None:
+        walks += _walk_decisions(family, judge)
+    most = max((c.accuracy for walk in walks for c in walk.kept()), default=0.0)
+    for walk in walks:
+        if any(c.accuracy >= most - _RIVAL for c in walk.kept()):
+            walk.closer()
+    found = [c for walk in walks for c in walk.kept()]
+    several = family is not None and len(family.share) > 1
+    return found + _polish(family, judge, found) if family is not None and several else found
+
+
+def _walk_covariance(task: Task, judge: _Judge, free: Solution) -> _Walk:
     family = _CovarianceFamily(task, free)
     # The rule is reached on one side of zero covariance: look there first, and on the other if that was wrong.
     _, zero = family.at(0.0)
     near, far = np.arange(0.0, 0.9, _COARSE), np.arange(0.0, _FARTHEST - 1e-9, -_COARSE)
-    sides = (near, far) if judge.keeps(zero.scores) else (far, near)
-    walk = _Walk(judge, family)
-    return walk.search(sides[0]) or walk.search(sides[1])
+    first, second = (near, far) if judge.keeps(zero.scores) else (far, near)
+    walk = _Walk(judge, family).along(first)
+    return walk if walk.kept() else walk.along(second)
 
 
-def _search_decisions(task: Task, judge: _Judge, free: Solution) -> list[_Candidate]:
-    family = _DecisionFamily(task, judge, free)
-    found: list[_Candidate] = []
-    several = len(family.share) > 1
-    for way in ("ascent", "sticky", "bold") if several else ("ascent",):
-        family.direction = family.find_direction(way)
-        found += _Walk(judge, family).search(np.linspace(1.15, 0.55, 5))
-    return found + _polish(family, judge, found) if several else found
+def _walk_decisions(family: _DecisionFamily, judge: _Judge) -> list[_Walk]:
+    ways = ("ascent", "sticky", "bold") if len(family.share) > 1 else ("ascent",)
+    rays = [_Ray(family, family.find_direction(way)) for way in ways]
+    return [_Walk(judge, ray).along(np.linspace(1.15, 0.55, 5)) for ray in rays]
 
 
 def _polish(family: _DecisionFamily, judge: _Judge, found: list[_Candidate]) -> list[_Candidate]:
-    """Try other prices for one column at a time around the best candidate."""
-    if not found:
+    """Try other prices for one column at a time around the best candidate of the decision path."""
+    best = max((c for c in found if c.path == family.name), key=lambda c: c.accuracy, default=None)
+    if best is None:
         return []
-    best = max(found, key=lambda c: c.accuracy)
     for factor in (0.7, 1.3, 0.9, 1.1):
         for k in range(len(family.share)):
-            family.direction = best.point.to_numpy().copy()
-            family.direction[k] *= factor
-            candidate = _Walk(judge, family).look(1.0)
+            prices = best.point.to_numpy().copy()
+            prices[k] *= factor
+            candidate = _Walk(judge, _Ray(family, prices)).look(1.0)
             if candidate is not None and candidate.accuracy > best.accuracy:
                 best = candidate
     return [best]
@@ -328,9 +356,9 @@ class _CovarianceFamily:
     def __init__(self, task: Task, free: Solution) -> None:
         self.path = Path(task, free, task.problem.rows @ free.theta, signed=True)
 
-    def at(self, t: float) -> tuple[Problem, Solution]:
-        """Return the problem and its solution at ``t``."""
-        return self.path.problem(t), self.path.at(t)
+    def at(self, t: float) -> tuple[Pose, Solution]:
+        """Return the problem at ``t`` and its solution."""
+        return (lambda base: self.path.pose(base, t)), self.path.at(t)
 
     def describe(self, t: float) -> float:
         """Return the factor."""
@@ -341,38 +369,41 @@ class _DecisionFamily:
     """The cost-sensitive problems of the decision path, for a vector ``u`` of prices, one a column.
 
     ``a_ik = (z_ik - p_k) / (p_k (1 - p_k))``; in terms of ``u_k = lambda_k / (p_k (1 - p_k))`` the costs are
-    ``c_i = y_i - 2 sum_k u_k (z_ik - p_k)``, of one scale for large and small groups. The family's parameter is the
-    length of ``u`` along a ``direction``.
+    ``c_i = y_i - 2 sum_k u_k (z_ik - p_k)``, of one scale for large and small groups.
     """
 
     name = "decisions"
 
     def __init__(self, task: Task, judge: _Judge, free: Solution) -> None:
         self.task, self.judge = task, judge
-        self.base = task.problem.unconstrained()
         self.Z = task.sensitive.columns()
         self.weight = judge.weight / judge.weight.sum()
         self.share = self.weight @ self.Z
         self.free = free
-        self.direction = np.ones(len(self.share))
-        self._last = Start(free.theta, hessian=free.hessian)
+        self._solved = [(np.zeros(len(self.share)), free.theta, free.hessian)]
 
-    def at(self, t: float) -> tuple[Problem, Solution]:
-        """Return the problem and its solution for the prices ``t direction``, started from the last one."""
-        return self.priced(t * self.direction)
+    def priced(self, prices: Array) -> tuple[Pose, Solution]:
+        """Return the problem for these prices and its solution."""
+        cost = self.judge.y - 2.0 * (self.Z @ prices - self.share @ prices)
 
-    def priced(self, prices: Array) -> tuple[Problem, Solution]:
-        """Return the problem and its solution for these prices."""
-        cost = self.base.y - 2.0 * (self.Z @ prices - self.share @ prices)
-        size = np.maximum(np.abs(cost), 1e-12)
-        problem = replace(self.base, y=np.where(cost >= 0, 1.0, -1.0), weight=self.base.weight * size)
-        solution = self.task.solve(problem, self._last)
-        self._last = Start(solution.theta, hessian=solution.hessian)
-        return problem, replace(solution, multipliers=np.zeros(self.task.problem.n_rows))
+        def pose(base: Problem) -> Problem:
+            kind = base.weight.dtype
+            size = np.maximum(np.abs(cost), 1e-12).astype(kind, copy=False)
+            y = np.copysign(1.0, cost).astype(kind, copy=False)
+            return replace(base.unconstrained(), y=y, weight=base.weight * size)
 
-    def describe(self, t: float) -> Any:
-        """Return the prices ``t direction`` by attribute and category."""
-        return self.task.sensitive.series(t * self.direction, "price")
+        solution = self.task.solve(pose(self.task.problem), self._start(prices))
+        self._solved.append((prices, solution.theta, solution.hessian))
+        return pose, replace(solution, multipliers=np.zeros(self.task.problem.n_rows))
+
+    def _start(self, prices: Array) -> Start:
+        """Continue the line through the solutions of the nearest two prices; with several, begin at the nearest."""
+        near = sorted(self._solved, key=lambda s: float(np.abs(s[0] - prices).max()))[:2]
+        theta = near[0][1]
+        if len(near) == 2 and len(prices) == 1 and near[0][0] != near[1][0]:
+            share = float(((prices - near[0][0]) / (near[1][0] - near[0][0]))[0])
+            theta = theta + np.clip(share, -2.0, 2.0) * (near[1][1] - theta)
+        return Start(theta, hessian=near[0][2])
 
     def find_direction(self, way: str) -> Array:
         """Return prices at which the rule is (about) reached at the solution's own intercept.
@@ -415,3 +446,20 @@ class _DecisionFamily:
         # Twice as strict where groups are compared with each other: each may be off to one side.
         p = np.sqrt(self.judge.p) if self.judge.method == "between_groups" else self.judge.p
         return rate - rest, (1.0 - min(p + 0.002, 1.0)) * np.maximum(rate, rest)
+
+
+@dataclass(frozen=True)
+class _Ray:
+    """The decision path along one direction of the prices, by its length."""
+
+    family: _DecisionFamily
+    direction: Array
+    name = _DecisionFamily.name
+
+    def at(self, t: float) -> tuple[Pose, Solution]:
+        """Return the problem for the prices ``t direction`` and its solution."""
+        return self.family.priced(t * self.direction)
+
+    def describe(self, t: float) -> Any:
+        """Return the prices ``t direction`` by attribute and category."""
+        return self.family.task.sensitive.series(t * self.direction, "price")

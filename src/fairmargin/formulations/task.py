@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from typing import Any
 
@@ -21,7 +21,7 @@ from fairmargin.design import make_design, reduce_wide
 from fairmargin.losses import Loss
 from fairmargin.problem import Problem, Solution
 from fairmargin.sensitive import Sensitive
-from fairmargin.solvers import Start, few_threads, solve
+from fairmargin.solvers import Start, few_threads, fits_single, solve
 from fairmargin.validation import TrainingData
 
 __all__ = ["Outcome", "Task", "loss_increase", "make_task", "run", "solve_task", "start_at", "warn_unless_solved"]
@@ -34,7 +34,7 @@ class Task:
     """Data, loss and penalty of one training, before anything is asked of it.
 
     ``problem`` carries the covariance rows (K, p) with infinite bounds; ``centred`` (N, K) is ``z - zbar``;
-    ``near`` is the outcome of nearly the same task, to start from.
+    ``near`` is the outcome of nearly the same task, to start from; without ``proof`` estimates of gaps are trusted.
     """
 
     problem: Problem
@@ -44,6 +44,7 @@ class Task:
     max_iter: int
     expand: Callable[[Array], Array] | None = None
     near: Outcome | None = None
+    proof: bool = True
 
     @property
     def sensitive(self) -> Sensitive:
@@ -53,7 +54,16 @@ class Task:
 
     def solve(self, problem: Problem, start: Start | None = None) -> Solution:
         """Solve a problem of this task with the task's tolerances."""
-        return solve(problem, start=start, tol=self.tol, max_iter=self.max_iter)
+        return solve(problem, start=start, tol=self.tol, max_iter=self.max_iter, proof=self.proof)
+
+    def roughly(self, tol: float, solution: Solution) -> tuple[Task, Solution]:
+        """Return task and solution for scouting: a wide tolerance, no proofs, single precision if that will do."""
+        twin = self.problem.single() if fits_single(solution.hessian) else None
+        rough = replace(self, tol=max(self.tol, tol), proof=False, problem=twin or self.problem)
+        if twin is None:
+            return rough, solution
+        kind = np.float32
+        return rough, replace(solution, scores=solution.scores.astype(kind), alpha=solution.alpha.astype(kind))
 
     def coefficients(self, solution: Solution) -> tuple[Array, float]:
         """Return ``(w, b)`` of a solution, in the features of ``data.X``."""

@@ -28,7 +28,7 @@ from fairmargin.solvers.newton import (
 )
 from fairmargin.solvers.proximal import solve_proximal
 
-__all__ = ["Start", "few_threads", "solve", "solve_free_and_bound"]
+__all__ = ["Start", "few_threads", "fits_single", "solve", "solve_free_and_bound"]
 
 Array = NDArray[np.float64]
 Bind = Callable[[Problem, Solution], Problem]
@@ -36,18 +36,23 @@ Bind = Callable[[Problem, Solution], Problem]
 _SMALL = 20_000_000  # entries of X below which more BLAS threads cost more than they bring
 
 
-def solve(problem: Problem, *, start: Start | None = None, tol: float = 1e-9, max_iter: int = 200) -> Solution:
+def solve(
+    problem: Problem, *, start: Start | None = None, tol: float = 1e-9, max_iter: int = 200, proof: bool = True
+) -> Solution:
     """Solve any problem of the package with the solver its loss needs.
 
     Smooth losses go to Newton's method, the hinge loss to the method of multipliers. Where these do not reach
-    ``tol`` other ways are tried, and the best answer of all is returned.
+    ``tol`` other ways are tried, and the best answer of all is returned. Without ``proof`` an estimate of the gap may
+    do, for scouting.
     """
     if not problem.loss.smooth and problem.loss.name != "hinge":
         raise ValueError(
             f"The loss {problem.loss!r} is not smooth; of the non-smooth losses only the hinge has a solver."
         )
-    first = solve_newton if problem.loss.smooth else solve_multipliers
-    best = first(problem, start=start, tol=tol, max_iter=max_iter)
+    if problem.loss.smooth:
+        best = solve_newton(problem, start=start, tol=tol, max_iter=max_iter, proof=proof)
+    else:
+        best = solve_multipliers(problem, start=start, tol=tol, max_iter=max_iter)
     for way in _other_ways(problem):
         if best.certificate.status in ("solved", "separable"):
             break

@@ -38,6 +38,7 @@ _LEAST_WIDTH = 1e-10
 _INNER = 0.1  # gap of a round's Newton iteration, relative to the gap of the round before
 _NARROW = 0.1  # corners below this width are worked on with the people near the margin only
 _REACH = 0.25  # how near that is, at first
+_WARM_REACH = 0.05  # and where it is known who is near
 
 
 class _Envelope(Loss):
@@ -73,11 +74,11 @@ def solve_multipliers(
     if start is not None and start.alpha is not None:
         state = _Rounds(Start(start.theta, start.multipliers), start.alpha / problem.weight, _WARM_WIDTH)
         scores = problem.design.matvec(start.theta) if start.scores is None else start.scores
+        reach = _WARM_REACH
     else:
         state = _Rounds(start, None, _FIRST_WIDTH)
         state, solution = _rounds(problem, state, max(tol, 1e-3), max_iter, _NARROW)
-        scores = solution.scores
-    reach = _REACH
+        scores, reach = solution.scores, _REACH
     while True:
         margins = problem.y * scores
         near = _near_margin(margins, reach, problem.design.shape[1])
