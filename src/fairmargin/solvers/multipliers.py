@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from fairmargin.losses import Loss, SmoothedHingeLoss
 from fairmargin.problem import Problem, Solution
+from fairmargin.solvers.corner import Corner
 from fairmargin.solvers.newton import Start, solve_newton
 
 __all__ = ["solve_multipliers"]
@@ -32,13 +33,19 @@ __all__ = ["solve_multipliers"]
 Array = NDArray[np.float64]
 
 _FIRST_WIDTH = 0.5  # of the corner in the first round
-_WARM_WIDTH = 0.02  # and where dual variables of a problem close by are known
+_WARM_WIDTH = 0.005  # and where dual variables of a problem close by are known
 _SHRINK = 0.2
 _LEAST_WIDTH = 1e-10
 _INNER = 0.1  # gap of a round's Newton iteration, relative to the gap of the round before
 _NARROW = 0.1  # corners below this width are worked on with the people near the margin only
 _REACH = 0.25  # how near that is, at first
-_WARM_REACH = 0.05  # and where it is known who is near
+_ASTRAY = 1e-3  # gap on everybody of a solution for the people near the margin that is worse than its start
+_REACH_WIDTHS = 12.0  # a corner this many times narrower than the reach leaves the others alone
+_NEAR_STEPS = 120  # for the people near the margin, unless some must have crossed
+_FEW_ENTRIES = 4_000_000  # of the rows of these people, to be handled as one dense matrix
+_FEW_COLUMNS = 100
+_WARM_REACH = 0.08  # and where it is known who is near,
+_WARM_SHARE = 0.06  # or these nearest people, if that is nearer
 
 
 class _Envelope(Loss):
@@ -74,29 +81,47 @@ def solve_multipliers(
     if start is not None and start.alpha is not None:
         state = _Rounds(Start(start.theta, start.multipliers), start.alpha / problem.weight, _WARM_WIDTH)
         scores = problem.design.matvec(start.theta) if start.scores is None else start.scores
-        reach = _WARM_REACH
+        reach = min(_WARM_REACH, float(np.quantile(np.abs(1.0 - problem.y * scores), _WARM_SHARE)))
+        least = reach / _REACH_WIDTHS
+        if least < _WARM_WIDTH * _SHRINK:  # many are so near that they must be sorted first
+            found = _fast_rounds(problem, state, tol, _NEAR_STEPS, least)
+            scores, reach = (scores, np.inf) if found is None else (found.scores, reach)
     else:
         state = _Rounds(start, None, _FIRST_WIDTH)
-        state, solution = _rounds(problem, state, max(tol, 1e-3), max_iter, _NARROW)
-        scores, reach = solution.scores, _REACH
+        scores, reach = _rounds(problem, state, max(tol, 1e-3), max_iter, _NARROW).scores, _REACH
     while True:
         margins = problem.y * scores
         near = _near_margin(margins, reach, problem.design.shape[1])
-        everybody = len(near) > 0.7 * len(margins) or len(near) < problem.design.shape[1]
-        part = problem if everybody else _restrict(problem, near, margins)
-        if not everybody and state.dual is not None:
+        if len(near) > 0.7 * len(margins) or len(near) < problem.design.shape[1]:
+            return _finish(problem, state, tol, max_iter)
+        part = _restrict(problem, near, margins)
+        entry = replace(state)
+        if state.dual is not None:
             state.dual = state.dual[near]
-        state, solution = _rounds(part, state, 0.5 * tol, max_iter, 0.0)
-        if not everybody:
-            solution = _on_everybody(problem, state, solution, near)
-        certificate, scores = solution.certificate, solution.scores
-        if certificate.gap <= tol:
+        found = _fast_rounds(part, state, 0.5 * tol, _NEAR_STEPS)
+        if found is None and _is_large(part):
+            found = _rounds(part, state, 0.5 * tol, max_iter, 0.0)
+        solution = None if found is None else _on_everybody(problem, state, found, near)
+        if solution is not None and solution.certificate.gap <= tol:
             return solution
-        if everybody or state.n_iter >= max_iter:
-            status = "iteration limit" if state.n_iter >= max_iter else "inaccurate"
-            return replace(solution, certificate=replace(certificate, status=status))
         reach *= 4.0
-        state.width = max(state.width, 1e-2 * min(reach, 1.0))
+        if solution is None or solution.certificate.gap > _ASTRAY:  # so many have crossed that it was for nothing
+            state = entry
+        else:
+            scores = solution.scores
+            state.width = max(state.width, 1e-2 * min(reach, 1.0))
+
+
+def _finish(problem: Problem, at: _Rounds, tol: float, max_iter: int) -> Solution:
+    """Do the rounds for everybody, to the end."""
+    found = _fast_rounds(problem, at, 0.5 * tol, max_iter - at.n_iter)
+    if found is None:
+        found = _rounds(problem, at, 0.5 * tol, max_iter, 0.0)
+    solution = _on_everybody(problem, at, found, np.arange(len(problem.y)))
+    status = "solved"
+    if solution.certificate.gap > tol:
+        status = "iteration limit" if at.n_iter >= max_iter else "inaccurate"
+    return replace(solution, certificate=replace(solution.certificate, status=status))
 
 
 @dataclass
@@ -110,7 +135,7 @@ class _Rounds:
     gap: float = 1e-2
 
 
-def _rounds(problem: Problem, at: _Rounds, tol: float, max_iter: int, least: float) -> tuple[_Rounds, Solution]:
+def _rounds(problem: Problem, at: _Rounds, tol: float, max_iter: int, least: float) -> Solution:
     """Go on until the gap is ``tol`` or the corner is narrower than ``least``."""
     while True:
         loss: Loss = SmoothedHingeLoss(at.width) if at.dual is None else _Envelope(at.width, at.dual)
@@ -127,7 +152,25 @@ def _rounds(problem: Problem, at: _Rounds, tol: float, max_iter: int, least: flo
         at.gap = certificate.gap
         at.width *= _SHRINK
         if at.gap <= tol or at.n_iter >= max_iter or at.width < max(least, _LEAST_WIDTH):
-            return at, replace(inner, certificate=certificate, hessian=None)
+            return inner
+
+
+def _fast_rounds(problem: Problem, at: _Rounds, tol: float, max_iter: int, least: float = 0.0) -> Solution | None:
+    """Go on until the gap is ``tol``, the fast way; None where that does not lead there or people are too many."""
+    if at.start is None or at.dual is None or _is_large(problem):
+        return None
+    found = Corner(problem).rounds(at.start, at.dual, at.width, at.gap, tol, max_iter, least)
+    if found is not None:
+        at.n_iter += found.certificate.n_iter
+        at.start, at.dual = Start(found.theta, found.multipliers), found.alpha / problem.weight
+        at.gap, at.width = found.certificate.gap, min(at.width, least) if least else at.width
+    return found
+
+
+def _is_large(problem: Problem) -> bool:
+    """Whether an iteration takes so long that those of the general method, fewer and dearer, pay."""
+    n, p = problem.design.shape
+    return n * p > _FEW_ENTRIES or p > _FEW_COLUMNS
 
 
 def _near_margin(margins: Array, reach: float, least: int) -> NDArray[np.intp]:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.problem import Certificate, Problem, Solution, support
-from fairmargin.solvers.small import Factor, solve_box_dual
+from fairmargin.solvers.small import Factor, constrained_step
 
 __all__ = ["Start", "solve_newton"]
 
@@ -132,7 +132,7 @@ def solve_newton(
         if factor is None:
             factor = Factor(hessian, damping)
         fresh_last = fresh
-        step, new_multipliers = _quadratic_step(problem, state, factor)
+        step, new_multipliers = constrained_step(problem, state.theta, state.gradient, factor)
         length, trial = _line_search(problem, state, step, feasible)
         if length == 0.0 and _gap_estimate(problem, state, new_multipliers) < 0.5 * gap:
             multipliers = new_multipliers  # the point was right and its multipliers were not
@@ -259,25 +259,6 @@ def _gap_estimate(problem: Problem, state: _State, multipliers: Array) -> float:
     else:
         gap += float(rest @ problem.radius(state.theta)[~penalised])
     return min(gap, state.objective - problem.trivial_bound)
-
-
-def _quadratic_step(problem: Problem, state: _State, factor: Factor) -> tuple[Array, Array]:
-    """Return the step to the model's constrained minimum, and its multipliers."""
-    newton = -factor.solve(state.gradient)
-    if not problem.n_rows:
-        return newton, np.zeros(0)
-    lifted = factor.solve(problem.rows.T)
-    M = problem.rows @ lifted
-    M = 0.5 * (M + M.T)
-    q = problem.rows @ (state.theta + newton)
-    multipliers = solve_box_dual(M, q, problem.lower, problem.upper)
-    step = newton - lifted @ multipliers
-    # One round of refinement takes the rounding of the solves out of the constraints.
-    value = problem.rows @ (state.theta + step)
-    if np.any(value > problem.upper) or np.any(value < problem.lower):
-        correction = solve_box_dual(M, np.zeros_like(value), problem.lower - value, problem.upper - value)
-        step, multipliers = step - lifted @ correction, multipliers + correction
-    return step, multipliers
 
 
 def _line_search(problem: Problem, state: _State, step: Array, feasible: bool) -> tuple[float, _State]:

@@ -7,7 +7,9 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-__all__ = ["Factor", "solve_box_dual"]
+from fairmargin.problem import Problem
+
+__all__ = ["Factor", "constrained_step", "solve_box_dual"]
 
 Array = NDArray[np.float64]
 
@@ -45,6 +47,25 @@ class Factor:
         """Return ``matrix^-1 right`` for a vector or several columns."""
         scale = self._scale if right.ndim == 1 else self._scale[:, None]
         return scale * dpotrs(self._factor, scale * right, lower=1)[0]
+
+
+def constrained_step(problem: Problem, theta: Array, gradient: Array, factor: Factor) -> tuple[Array, Array]:
+    """Return the step to the minimum of a quadratic model over the problem's rows, and its multipliers."""
+    newton = -factor.solve(gradient)
+    if not problem.n_rows:
+        return newton, np.zeros(0)
+    lifted = factor.solve(problem.rows.T)
+    M = problem.rows @ lifted
+    M = 0.5 * (M + M.T)
+    q = problem.rows @ (theta + newton)
+    multipliers = solve_box_dual(M, q, problem.lower, problem.upper)
+    step = newton - lifted @ multipliers
+    # One round of refinement takes the rounding of the solves out of the constraints.
+    value = problem.rows @ (theta + step)
+    if np.any(value > problem.upper) or np.any(value < problem.lower):
+        correction = solve_box_dual(M, np.zeros_like(value), problem.lower - value, problem.upper - value)
+        step, multipliers = step - lifted @ correction, multipliers + correction
+    return step, multipliers
 
 
 def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:

@@ -1,0 +1,158 @@
+"""The rounds of the method of multipliers on a few people, in as few operations as can be.
+
+Near its end the method (:mod:`fairmargin.solvers.multipliers`) works on a thousand people or so, and an iteration of
+the general Newton method would spend most of its time on its own generality. Here the loss is known: with the signed
+rows ``g_i = y_i xa_i``, margins ``m = G theta`` and ``u = a + (1 - m) / h``, the envelope's slopes are
+``-clip(u, 0, 1)`` and its curvatures ``1 / h`` where ``0 < u < 1``: the objective is piecewise quadratic, its
+derivative along a line piecewise straight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.problem import Certificate, Problem, Solution, support
+from fairmargin.solvers.newton import Start
+from fairmargin.solvers.small import Factor, constrained_step
+
+__all__ = ["Corner"]
+
+Array = NDArray[np.float64]
+
+_SHRINK = 0.2  # of the width, a round
+_LEAST_WIDTH = 1e-10
+_INNER = 0.1  # gap of a round, relative to the gap of the round before
+_DAMPING = 1e-13
+_FLAT = 0.1  # share of the slope along a step that may be left at its end
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A point with its multipliers and dual variables ``a``, and the iterations that led there."""
+
+    theta: Array
+    multipliers: Array
+    dual: Array
+    n_iter: int = 0
+
+
+class Corner:
+    """The hinge loss of some people, under the rows and the penalty of a problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        n = len(problem.y)
+        self.problem = problem
+        self.G = problem.design.rows(np.arange(n))
+        self.G *= problem.y[:, None]
+        self.weight = problem.weight
+        self.tilt = np.zeros(self.G.shape[1]) if problem.tilt is None else problem.tilt
+        free = problem.ridge <= 0
+        self.price = np.where(free, 0.0, 0.5 / np.where(free, 1.0, problem.ridge))
+        self.free = free.astype(float)
+
+    def rounds(
+        self, start: Start, dual: Array, width: float, gap: float, tol: float, max_iter: int, least: float = 0.0
+    ) -> Solution | None:
+        """Go on from a point and dual variables ``a`` until the gap, relative to the objective, is about ``tol``.
+
+        Or until the width is below ``least``. Returns None where that takes more than ``max_iter`` iterations or
+        there is no progress.
+        """
+        theta = start.theta
+        multipliers = np.zeros(self.problem.n_rows) if start.multipliers is None else start.multipliers
+        n_iter = 0
+        while True:
+            value, _ = self._values(theta, dual)
+            unit = self.problem.gap_unit(value)
+            inner = max(_INNER * gap, 1e-2 * tol) * unit
+            end = self._minimise(_Point(theta, multipliers, dual), width, inner, max_iter - n_iter)
+            if end is None:
+                return None
+            theta, multipliers, dual = end.theta, end.multipliers, end.dual
+            n_iter += end.n_iter
+            value, terms = self._values(theta, dual)
+            gradient = self.problem.ridge * theta + self.tilt - (self.weight * dual) @ self.G
+            gap = (value - terms + self._charge(gradient, theta, multipliers)) / unit
+            width *= _SHRINK
+            if gap <= tol or width < least:
+                certificate = Certificate(value, value - gap * unit, gap, 0.0, n_iter)
+                scores = self.problem.y * (self.G @ theta)
+                return Solution(theta, multipliers, scores, dual * self.weight, certificate)
+            if n_iter >= max_iter or width < _LEAST_WIDTH:
+                return None
+
+    def _values(self, theta: Array, dual: Array) -> tuple[float, float]:
+        """Return the objective, and what of the dual bound is known without the gradient."""
+        margins = self.G @ theta
+        value = float(self.weight @ np.maximum(1.0 - margins, 0.0)) + self.problem.penalty(theta)
+        # sum c a + c a m - 1/2 theta' rho theta is the bound but for what _charge takes off.
+        terms = float((self.weight * dual) @ (1.0 - margins)) + self.problem.penalty(theta)
+        return value, terms
+
+    def _charge(self, gradient: Array, theta: Array, multipliers: Array) -> float:
+        """Return what the gradient and the multipliers take off the dual bound (the intercept's part about)."""
+        rows = self.problem.rows
+        r = gradient + rows.T @ multipliers
+        gap = support(self.problem.lower, self.problem.upper, multipliers) - float(multipliers @ (rows @ theta))
+        return gap + float((r * r) @ self.price) + float(np.abs(r) @ self.free)
+
+    def _minimise(self, start: _Point, width: float, tol: float, max_iter: int) -> _Point | None:
+        """Minimise the envelope around ``a`` by Newton's method to a gap of ``tol``; None where that fails."""
+        problem, G, weight = self.problem, self.G, self.weight
+        theta, multipliers, a = start.theta, start.multipliers, start.dual
+        margins = G @ theta
+        value = problem.rows @ theta
+        room = 1e-12 * (np.abs(problem.rows) @ np.abs(theta))
+        feasible = bool(np.all(value <= problem.upper + room) and np.all(value >= problem.lower - room))
+        damping, stuck = _DAMPING, 0
+        here = np.arange(G.shape[1])
+        for n_iter in range(max_iter + 1):
+            u = a + (1.0 - margins) / width
+            slope = np.minimum(np.maximum(u, 0.0), 1.0)
+            gradient = problem.ridge * theta + self.tilt - (weight * slope) @ G
+            bent = np.flatnonzero((u > 0.0) & (u < 1.0))
+            if feasible and self._charge(gradient, theta, multipliers) <= tol:
+                return _Point(theta, multipliers, slope, n_iter)
+            if n_iter == max_iter or stuck > 3:
+                break
+            part = G[bent] * np.sqrt(weight[bent] / width)[:, None]
+            hessian = part.T @ part
+            hessian[here, here] += problem.ridge
+            step, multipliers = constrained_step(problem, theta, gradient, Factor(hessian, damping))
+            change = G @ step
+            length = self._length(theta, step, u, change, width, float(gradient @ step)) if feasible else 1.0
+            stuck = stuck + 1 if length <= 0.0 else 0
+            damping = max(1e3 * damping, 1e-10) if stuck else max(1e-2 * damping, _DAMPING)
+            theta = theta + length * step
+            margins = margins + length * change
+            feasible = feasible or length >= 1.0
+        return None
+
+    def _length(self, theta: Array, step: Array, u: Array, change: Array, width: float, start: float) -> float:
+        """Return how far to go: all the way if that is still downhill, else to where the slope is nearly gone."""
+        base = float((self.problem.ridge * theta + self.tilt) @ step)
+        curve = float(self.problem.ridge @ (step * step))
+        lever, move = self.weight * change, change / width
+
+        def derivative(t: float) -> float:
+            return base + t * curve - float(lever @ np.minimum(np.maximum(u - t * move, 0.0), 1.0))
+
+        low, high, at_low, at_high = 0.0, 1.0, start, derivative(1.0)
+        if start >= 0:
+            return 0.0
+        if at_high <= 0:
+            return 1.0
+        for _ in range(30):
+            t = low - at_low * (high - low) / (at_high - at_low)
+            t = min(max(t, low + 0.05 * (high - low)), high - 0.05 * (high - low))
+            here = derivative(t)
+            if here < 0:
+                low, at_low = t, here
+            else:
+                high, at_high = t, here
+            if low > 0 and at_low >= _FLAT * start:
+                break
+        return low if low > 0 else high
