@@ -45,9 +45,8 @@ def counts(estimator, X, y, z):
 
 # Estimator, sensitive columns, and the most that is allowed: what was counted, and one or two more, since another
 # BLAS rounds otherwise and a step near the tolerance can go either way. A fit starts on a sixth of the people: one
-# more pass over all of them than with a quarter, for far less work on the sample. Passes in single
-# precision are halves, and those over the people near the margin, where most iterations of the hinge loss are, count for
-# nothing.
+# more pass over all of them than with a quarter, for far less work on the sample. Passes in single precision are
+# halves, and those over the people near the margin, in most iterations of the hinge loss, count for nothing.
 RECORDED = {
     "logistic, unconstrained": (
         FairLogisticRegression(constraint=None),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -241,10 +242,8 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
 
 def _fitted(prototype: Any, task: Task, free: Solution, factor: float, solution: Solution) -> Any:
     """Return a point as a fitted estimator."""
-    point = clone(prototype).set_params(constraint=CovarianceBound(round(float(factor), 12), relative=True))
-    for name in ("n_features_in_", "feature_names_in_"):
-        if hasattr(prototype, name):
-            setattr(point, name, getattr(prototype, name))
+    point = copy(prototype)  # not yet fitted, but for what it knows of X
+    point.constraint = CovarianceBound(round(float(factor), 12), relative=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CovarianceWarning)  # the table shows it for all points at once
         point._store(task, Outcome(solution, free))

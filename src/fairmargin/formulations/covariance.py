@@ -17,6 +17,8 @@ __all__ = ["Path"]
 
 Array = NDArray[np.float64]
 
+_FARTHEST = 8.0  # sum of the weights that extrapolation may put on known solutions
+
 
 @solve_task.register
 def _(constraint: CovarianceBound, task: Task) -> Outcome:
@@ -80,10 +82,10 @@ class Path:
         return self._solved[t]
 
     def trace(self, factors: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        """Yield the solutions at ``factors`` in the order given, neighbours first; only the last two are kept."""
+        """Yield the solutions at ``factors`` in the order given, neighbours first; only the last three are kept."""
         for t in factors:
             yield t, self.at(t)
-            for old in list(self._solved)[:-2]:
+            for old in list(self._solved)[:-3]:
                 del self._solved[old]
 
     def bracket(self, budget: float) -> tuple[float | None, float | None]:
@@ -93,17 +95,27 @@ class Path:
         return max(above, default=None), min(within, default=None)
 
     def _start(self, t: float) -> Start:
-        """Continue the line through the two nearest solutions; their Hessian is nearly the one at ``t``."""
-        nearest = sorted(self._solved, key=lambda s: abs(s - t))[:2]
-        first = self._solved[nearest[0]]
-        if len(nearest) == 1 or first.certificate.status != "solved":
-            return Start(first.theta, first.multipliers, first.hessian, first.alpha, first.scores)
-        second = self._solved[nearest[1]]
-        share = (t - nearest[0]) / (nearest[1] - nearest[0])
-        # Far extrapolation is worse than none.
-        share = float(np.clip(share, -2.0, 2.0))
-        theta = first.theta + share * (second.theta - first.theta)
-        multipliers = first.multipliers + share * (second.multipliers - first.multipliers)
-        scores = first.scores + share * (second.scores - first.scores)
-        alpha = np.clip(first.alpha + share * (second.alpha - first.alpha), 0.0, self.task.problem.weight)
-        return Start(theta, multipliers, first.hessian, alpha, scores)
+        """Continue the parabola (at first the line) through the nearest solutions; the Hessian is nearly theirs."""
+        nearest = sorted(self._solved, key=lambda s: abs(s - t))[:3]
+        known = [self._solved[s] for s in nearest]
+        first = known[0]
+        if first.certificate.status != "solved":
+            nearest, known = nearest[:1], known[:1]
+        share = _lagrange(nearest, t)
+        # Far extrapolation is worse than none, and dual variables of the hinge loss have corners.
+        line = _lagrange(nearest[:2], t)
+        if np.abs(share).sum() > _FARTHEST:
+            share, known = line, known[:2]
+        if np.abs(line).sum() > _FARTHEST:
+            share, line, known = share[:1] / share[0], line[:1] / line[0], known[:1]
+        theta = sum(w * s.theta for w, s in zip(share, known, strict=True))
+        multipliers = sum(w * s.multipliers for w, s in zip(share, known, strict=True))
+        if self.task.problem.loss.smooth:
+            return Start(theta, multipliers, first.hessian)
+        alpha = sum(w * s.alpha for w, s in zip(line, known, strict=False))
+        return Start(theta, multipliers, first.hessian, np.clip(alpha, 0.0, self.task.problem.weight))
+
+
+def _lagrange(nodes: Sequence[float], t: float) -> Array:
+    """Return the weights at ``nodes`` whose sum of values is their interpolating polynomial at ``t``."""
+    return np.array([np.prod([(t - b) / (a - b) for b in nodes if b != a]) for a in nodes])

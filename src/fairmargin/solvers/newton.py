@@ -39,6 +39,7 @@ SINGLE_TOL = 5e-10  # about where the rounding of float32 shows in the gap
 SINGLE_STEPS = 8  # to get there
 _KEEP_HESSIAN = 0.03  # keep the Hessian while a step leaves less than this share of the gap
 _SINGLE_PIVOT = 1e-4  # least pivot of a Hessian that single precision is good enough for
+_LAST = 1e-5  # relative gap from which one more step is likely to be the last
 _NEAR = 1e-2  # relative gap within which a Hessian of the point itself must do well
 _ARMIJO = 1e-4
 _DRIFT = 1e3  # scores that were this many times larger on the way have lost digits
@@ -108,10 +109,11 @@ def solve_newton(
     before = start.after or 0
     for n_iter in range(before, before + max_iter + 1):
         last_gap, gap = gap, _gap_estimate(problem, state, multipliers) if feasible else np.inf
-        if gap <= tol * problem.gap_unit(state.objective) and not proof:
+        unit = problem.gap_unit(state.objective)
+        if gap <= tol * unit and not proof:
             certificate = Certificate(state.objective, state.objective - gap, tol, 0.0, n_iter, "solved")
             return _solution(state, multipliers, certificate, hessian)
-        if gap <= tol * problem.gap_unit(state.objective):
+        if gap <= tol * unit:
             state = _settle(problem, state, reach)
             certificate = _certify(problem, state, multipliers, n_iter, "solved")
             if certificate.gap <= tol:
@@ -127,7 +129,7 @@ def solve_newton(
             break
         fresh = hessian is None or gap > _KEEP_HESSIAN * last_gap
         if hessian is None or fresh:
-            single = single and not (fresh_last and gap < _NEAR * problem.gap_unit(state.objective))
+            single = single and not (fresh_last and gap < _NEAR * unit)
             hessian, factor, single = _curve(problem, state, damping, single)
         if factor is None:
             factor = Factor(hessian, damping)
@@ -147,7 +149,8 @@ def solve_newton(
         damping = max(1e-2 * damping, _LEAST_DAMPING)
         at_rounding = feasible and _at_rounding(state, step)
         multipliers = new_multipliers
-        state = _complete(problem, trial)
+        # Close to the end the point is made ready for its certificate before the pass, not after it.
+        state = _complete(problem, _centre(problem, trial) if proof and gap < _LAST * unit else trial)
         reach = max(reach, float(np.abs(state.scores).max()))
         feasible = feasible or length >= 1.0
     if feasible:
