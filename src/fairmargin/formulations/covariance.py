@@ -95,25 +95,26 @@ class Path:
         return max(above, default=None), min(within, default=None)
 
     def _start(self, t: float) -> Start:
-        """Continue the parabola (at first the line) through the nearest solutions; the Hessian is nearly theirs."""
-        nearest = sorted(self._solved, key=lambda s: abs(s - t))[:3]
-        known = [self._solved[s] for s in nearest]
-        first = known[0]
+        """Continue the curve through the nearest solutions; their Hessian is nearly the one at ``t``.
+
+        A parabola where the loss is smooth; the path of the hinge loss is made of straight pieces.
+        """
+        smooth = self.task.problem.loss.smooth
+        nearest = sorted(self._solved, key=lambda s: abs(s - t))[: 3 if smooth else 2]
+        first = self._solved[nearest[0]]
         if first.certificate.status != "solved":
-            nearest, known = nearest[:1], known[:1]
+            nearest = nearest[:1]
         share = _lagrange(nearest, t)
-        # Far extrapolation is worse than none, and dual variables of the hinge loss have corners.
-        line = _lagrange(nearest[:2], t)
-        if np.abs(share).sum() > _FARTHEST:
-            share, known = line, known[:2]
-        if np.abs(line).sum() > _FARTHEST:
-            share, line, known = share[:1] / share[0], line[:1] / line[0], known[:1]
-        theta = sum(w * s.theta for w, s in zip(share, known, strict=True))
-        multipliers = sum(w * s.multipliers for w, s in zip(share, known, strict=True))
-        if self.task.problem.loss.smooth:
+        while np.abs(share).sum() > _FARTHEST:  # far extrapolation is worse than none
+            nearest = nearest[:-1]
+            share = _lagrange(nearest, t)
+        known = [self._solved[s] for s in nearest]
+        theta = np.tensordot(share, [s.theta for s in known], 1)
+        multipliers = np.tensordot(share, [s.multipliers for s in known], 1)
+        if smooth:
             return Start(theta, multipliers, first.hessian)
-        alpha = sum(w * s.alpha for w, s in zip(line, known, strict=False))
-        return Start(theta, multipliers, first.hessian, np.clip(alpha, 0.0, self.task.problem.weight))
+        alpha = np.clip(np.tensordot(share, [s.alpha for s in known], 1), 0.0, self.task.problem.weight)
+        return Start(theta, multipliers, first.hessian, alpha)
 
 
 def _lagrange(nodes: Sequence[float], t: float) -> Array:
