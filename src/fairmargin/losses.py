@@ -190,6 +190,7 @@ class SmoothedHingeLoss(Loss):
     """
 
     name = "smoothed_hinge"
+    single = True
 
     def __init__(self, width: float = 0.5) -> None:
         if not (np.isfinite(width) and width > 0):

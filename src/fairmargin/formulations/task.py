@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairmargin.constraints import Constraint
 from fairmargin.design import make_design, reduce_wide
-from fairmargin.losses import Loss
+from fairmargin.losses import Loss, SmoothedHingeLoss
 from fairmargin.problem import Problem, Solution
 from fairmargin.sensitive import Sensitive
 from fairmargin.solvers import Start, few_threads, fits_single, solve
@@ -27,6 +27,8 @@ from fairmargin.validation import TrainingData
 __all__ = ["Outcome", "Task", "loss_increase", "make_task", "run", "solve_task", "start_at", "warn_unless_solved"]
 
 Array = NDArray[np.float64]
+
+_ROUNDED = 0.1  # width of a hinge loss's corner where a rounded one will do
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,22 @@ class Task:
 
     def roughly(self, tol: float, solution: Solution) -> tuple[Task, Solution]:
         """Return task and solution for scouting: a wide tolerance, no proofs, single precision if that will do."""
-        twin = self.problem.single() if fits_single(solution.hessian) else None
-        rough = replace(self, tol=max(self.tol, tol), proof=False, problem=twin or self.problem)
+        smooth = self.smoothed()
+        if smooth is not self:
+            free, start = smooth.problem.unconstrained(), Start(solution.theta)
+            solution = solve(free, start=start, tol=tol, max_iter=self.max_iter, proof=False)
+        rough = replace(smooth, tol=max(self.tol, tol), proof=False)
+        twin = smooth.problem.single() if fits_single(solution.hessian) else None
         if twin is None:
             return rough, solution
-        kind = np.float32
-        return rough, replace(solution, scores=solution.scores.astype(kind), alpha=solution.alpha.astype(kind))
+        vectors: dict[str, Any] = {k: getattr(solution, k).astype(np.float32) for k in ("scores", "alpha")}
+        return replace(rough, problem=twin), replace(solution, **vectors)
+
+    def smoothed(self) -> Task:
+        """Return the task with the corner of a hinge loss rounded a little, for which there are faster methods."""
+        if self.problem.loss.smooth:
+            return self
+        return replace(self, problem=replace(self.problem, loss=SmoothedHingeLoss(_ROUNDED)))
 
     def coefficients(self, solution: Solution) -> tuple[Array, float]:
         """Return ``(w, b)`` of a solution, in the features of ``data.X``."""
