@@ -34,7 +34,7 @@ def run(found, budget):
     found.text(
         f"""{n:,} x {d} made numbers ({megabytes(people.X.nbytes)} MB), one binary attribute, c = 0, logistic
         loss, one thread.
-        The bare product is blocks of rows, scaled and multiplied by BLAS (dsyrk): {seconds(one)}. The fit went
+        The bare product is blocks of rows, scaled and multiplied by BLAS: {seconds(one)}. The fit went
         {", ".join(f"{passes[p]:.2f} times through the data for {p}" for p in PASSES)} (samples by their share)."""
     )
     formed, all_passes = passes["X' D X"], sum(passes.values())

@@ -108,14 +108,20 @@ class LogisticLoss(Loss):
         return p * (1.0 - p)
 
     def derivatives(self, m: Array) -> tuple[Array, Array, Array]:
-        """Return value and both derivatives from one exponential a row."""
-        e = np.exp(-np.abs(m))
-        larger = 1.0 / (1.0 + e)  # the larger of the two class probabilities
-        smaller = e * larger
+        """Return value and both derivatives from one exponential a row, with few temporary arrays."""
+        e = np.abs(m)
+        np.negative(e, out=e)
+        np.exp(e, out=e)
+        larger = 1.0 + e  # to be the larger of the two class probabilities
         # log1p keeps the digits of the smallest losses, which float32 has not; it has no fast version there.
-        value = np.log(1.0 + e) if e.dtype == np.float32 else np.log1p(e)
+        value = np.log(larger) if e.dtype == np.float32 else np.log1p(e)
         value -= np.minimum(m, 0.0)
-        return value, np.where(m > 0, -smaller, -larger), smaller * larger
+        np.reciprocal(larger, out=larger)
+        e *= larger  # the smaller one
+        slope = np.where(m > 0, e, larger)
+        np.negative(slope, out=slope)
+        e *= larger
+        return value, slope, e
 
     def inverse(self, u: Array) -> Array:
         """Return ``-log(exp(u) - 1)``, stable for large ``u``."""
