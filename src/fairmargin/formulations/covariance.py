@@ -17,7 +17,8 @@ __all__ = ["Path"]
 
 Array = NDArray[np.float64]
 
-_FARTHEST = 8.0  # sum of the weights that extrapolation may put on known solutions
+_KEPT = 6  # more than a cubic needs, so that the errors of single solutions cancel
+_FARTHEST = 16.0  # sum of the weights that extrapolation may put on known solutions
 
 
 @solve_task.register
@@ -82,10 +83,10 @@ class Path:
         return self._solved[t]
 
     def trace(self, factors: Sequence[float]) -> Iterator[tuple[float, Solution]]:
-        """Yield the solutions at ``factors`` in the order given, neighbours first; only the last three are kept."""
+        """Yield the solutions at ``factors`` in the order given, neighbours first; only the last few are kept."""
         for t in factors:
             yield t, self.at(t)
-            for old in list(self._solved)[:-3]:
+            for old in list(self._solved)[:-_KEPT]:
                 del self._solved[old]
 
     def bracket(self, budget: float) -> tuple[float | None, float | None]:
@@ -97,17 +98,17 @@ class Path:
     def _start(self, t: float) -> Start:
         """Continue the curve through the nearest solutions; their Hessian is nearly the one at ``t``.
 
-        A parabola where the loss is smooth; the path of the hinge loss is made of straight pieces.
+        A cubic where the loss is smooth; the path of the hinge loss is made of straight pieces.
         """
         smooth = self.task.problem.loss.smooth
-        nearest = sorted(self._solved, key=lambda s: abs(s - t))[: 3 if smooth else 2]
+        nearest = sorted(self._solved, key=lambda s: abs(s - t))[: _KEPT if smooth else 2]
         first = self._solved[nearest[0]]
         if first.certificate.status != "solved":
             nearest = nearest[:1]
-        share = _lagrange(nearest, t)
+        share = _extrapolate(nearest, t, 3)
         while np.abs(share).sum() > _FARTHEST:  # far extrapolation is worse than none
             nearest = nearest[:-1]
-            share = _lagrange(nearest, t)
+            share = _extrapolate(nearest, t, len(nearest) // 2)
         known = [self._solved[s] for s in nearest]
         theta = np.tensordot(share, [s.theta for s in known], 1)
         multipliers = np.tensordot(share, [s.multipliers for s in known], 1)
@@ -117,6 +118,9 @@ class Path:
         return Start(theta, multipliers, first.hessian, alpha)
 
 
-def _lagrange(nodes: Sequence[float], t: float) -> Array:
-    """Return the weights at ``nodes`` whose sum of values is their interpolating polynomial at ``t``."""
-    return np.array([np.prod([(t - b) / (a - b) for b in nodes if b != a]) for a in nodes])
+def _extrapolate(nodes: Sequence[float], t: float, degree: int) -> Array:
+    """Return the weights at ``nodes`` of the polynomial, fitted to values there (the nearer the closer), at ``t``."""
+    away = np.array(nodes) - t
+    closeness = 1.0 / np.maximum(np.abs(away), 1e-300)
+    powers = np.vander(away, min(degree + 1, len(nodes)))
+    return np.linalg.pinv(powers * closeness[:, None])[-1] * closeness
