@@ -76,8 +76,8 @@ class Design(Protocol):
         """Return the design in single precision, for work that need not be exact, or None where it does not pay."""
         ...
 
-    def rows(self, index: NDArray[np.intp]) -> Array:
-        """Return some rows of ``Xa`` as a dense matrix."""
+    def rows(self, index: NDArray[np.intp] | slice) -> Array:
+        """Return some rows of ``Xa`` as a dense matrix of its own."""
         ...
 
     def to_original(self, theta: Array) -> tuple[Array, float]:
@@ -120,12 +120,12 @@ class _Base:
             return np.asarray(w, dtype=float).copy()
         return np.append(w, b + self.mu @ w)
 
-    def rows(self, index: NDArray[np.intp]) -> Array:
+    def rows(self, index: NDArray[np.intp] | slice) -> Array:
         part = self.X[index]
-        part = np.asarray(part.toarray() if sp.issparse(part) else part, dtype=float)
-        if not self.fit_intercept:
-            return part
-        return np.hstack([part - self.mu, np.ones((len(part), 1))])
+        part = part.toarray() if sp.issparse(part) else part
+        rows = np.ones((part.shape[0], self.shape[1]))
+        np.subtract(part, self.mu, out=rows[:, : part.shape[1]])
+        return rows
 
     def _close_rmatvec(self, xr: Array, r: Array) -> Array:
         if not self.fit_intercept:
@@ -195,8 +195,12 @@ class DenseDesign(_Base):
     def single(self) -> SingleDesign | None:
         if self.X.size > _SINGLE_ENTRIES or self.scale.max() > 1.0 / _TINY or self.scale.min() < _TINY:
             return None
+        X = np.empty_like(self.X, dtype=np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
-            X = (self.X - self.mu if np.any(self.mu) else self.X).astype(np.float32)
+            if np.any(self.mu):
+                np.subtract(self.X, self.mu, out=X, casting="same_kind")
+            else:
+                np.copyto(X, self.X, casting="same_kind")
             if not np.isfinite(X.sum()):  # a lone huge entry
                 return None
         return SingleDesign(X, np.zeros(len(self.mu)), self.scale, self.fit_intercept, self.passes)

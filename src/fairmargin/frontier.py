@@ -35,6 +35,8 @@ __all__ = ["FairnessFrontier", "FrontierDisplay"]
 
 Array = NDArray[np.float64]
 
+_PLAIN = str | int | float | None  # parameters that points may share
+
 
 class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
     """The exact accuracy/fairness frontier of an estimator of this package.
@@ -242,7 +244,10 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
 
 def _fitted(prototype: Any, task: Task, free: Solution, factor: float, solution: Solution) -> Any:
     """Return a point as a fitted estimator."""
-    point = copy(prototype)  # not yet fitted, but for what it knows of X
+    point = copy(prototype)  # not yet fitted, but for what it knows of X; clone would take longer than a solution
+    for name, value in vars(prototype).items():
+        if not name.endswith("_") and not isinstance(value, _PLAIN):
+            setattr(point, name, clone(value, safe=False))
     point.constraint = CovarianceBound(round(float(factor), 12), relative=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CovarianceWarning)  # the table shows it for all points at once

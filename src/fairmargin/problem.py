@@ -141,7 +141,9 @@ class Problem:
     def single(self) -> Problem | None:
         """Return the problem with data in single precision, or None where that would not do or not pay."""
         penalised = bool(np.all(self.ridge[: -1 if self.design.fit_intercept else None]))
-        design = self.design.single() if self.loss.single and penalised else None
+        in_range = self.weight.min() > 1e-30 and self.weight.sum() < 1e30
+        able = vars(type(self.loss)).get("single", False)  # of the class itself: one derived from it may not be
+        design = self.design.single() if able and penalised and in_range else None
         if design is None:
             return None
         return replace(self, design=design, y=self.y.astype(np.float32), weight=self.weight.astype(np.float32))

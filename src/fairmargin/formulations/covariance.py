@@ -57,8 +57,9 @@ class Path:
     """
 
     def __init__(self, task: Task, free: Solution, reach: Array, signed: bool = False) -> None:
-        self.task, self.free, self.reach, self.signed = task, free, np.asarray(reach, float), signed
-        self._solved: dict[float, Solution] = {1.0: replace(free, multipliers=np.zeros(task.problem.n_rows))}
+        self.free = replace(free, multipliers=np.zeros(task.problem.n_rows))
+        self.task, self.reach, self.signed = task, np.asarray(reach, float), signed
+        self._solved: dict[float, Solution] = {1.0: self.free}
 
     def problem(self, t: float) -> Problem:
         """Return the problem at ``t``."""
@@ -77,7 +78,7 @@ class Path:
         if t not in self._solved:
             problem = self.problem(t)
             if not self.signed and problem.violation(self.free.theta) == 0.0:
-                self._solved[t] = replace(self.free, multipliers=np.zeros(self.task.problem.n_rows))
+                self._solved[t] = self.free
             else:
                 self._solved[t] = self.task.solve(problem, self._start(t))
         return self._solved[t]

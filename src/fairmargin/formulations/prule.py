@@ -68,6 +68,14 @@ class _Candidate:
     solution: Solution
     pose: Pose
 
+    @property
+    def theta(self) -> Array:
+        """The coefficients with the intercept where it was moved to."""
+        theta = self.solution.theta.copy()
+        if self.shift:
+            theta[-1] -= self.shift
+        return theta
+
     def again(self, task: Task) -> Solution:
         """Solve the candidate's problem once more, to the tolerance of ``task``."""
         problem, known = self.pose(task.problem), self.solution
@@ -81,7 +89,9 @@ class _Candidate:
 def _(constraint: PRuleBound, task: Task) -> Outcome:
     judge = _Judge(task, float(constraint.p), constraint.method)
     free = task.solve(task.problem.unconstrained())
-    free = replace(free, multipliers=np.zeros(task.problem.n_rows))
+    # Scores are computed anew wherever a rule is judged in the end: rounding must not tip a score over zero.
+    scores = task.problem.design.matvec(free.theta)
+    free = replace(free, multipliers=np.zeros(task.problem.n_rows), scores=scores)
     if judge.keeps(free.scores):
         kept = _Candidate(0.0, judge.reached(free.scores), 0.0, "unconstrained", None, free, Problem.unconstrained)
         return _outcome(task, judge, kept, free)
@@ -95,6 +105,8 @@ def _(constraint: PRuleBound, task: Task) -> Outcome:
             "everybody. Ask for a lower p, another path, or merge small groups."
         )
     best = _sharpest(task, judge, found)
+    if best is None:  # what was found was too rough
+        best = _sharpest(task, judge, _search(task, judge, free, constraint.path))
     if best is None:
         raise InfeasibleError(
             f"Classifiers that reach a {constraint.p:g}%-rule were found only roughly: none keeps it when solved to "
@@ -109,6 +121,8 @@ def _sharpest(task: Task, judge: _Judge, found: list[_Candidate]) -> _Candidate 
     Solved exactly a candidate may keep the rule at a worse cut only, or at none. With the hinge loss, whose scores
     crowd at the margins, this can happen to all: then its corner is left rounded.
     """
+    if not found:
+        return None
     found = sorted(found, key=lambda c: -c.accuracy)[:_FINALISTS]
     best = _first_as_good(task, judge, found)
     if not task.problem.loss.smooth and (best is None or best.accuracy < found[0].accuracy - _FAR_WORSE):
@@ -124,18 +138,19 @@ def _first_as_good(task: Task, judge: _Judge, found: list[_Candidate]) -> _Candi
         if best is not None and best.accuracy >= candidate.accuracy - _AS_GOOD:
             break
         solution = candidate.again(task)
+        solution = replace(solution, scores=task.problem.design.matvec(solution.theta))
         cut = judge.best_cut(solution.scores)
-        if cut is not None and (best is None or cut[0] > best.accuracy):
-            best = replace(candidate, accuracy=cut[0], p=cut[1], shift=cut[2], solution=solution)
+        if cut is None or (best is not None and cut[0] <= best.accuracy):
+            continue
+        exact = replace(candidate, accuracy=cut[0], p=cut[1], shift=cut[2], solution=solution)
+        if judge.keeps(task.problem.design.matvec(exact.theta)):
+            best = exact
     return best
 
 
 def _outcome(task: Task, judge: _Judge, best: _Candidate, free: Solution) -> Outcome:
-    theta = best.solution.theta.copy()
-    if best.shift:
-        theta[-1] -= best.shift
-    # Scores are computed anew: they are what the decisions will be made of.
-    scores = task.problem.design.matvec(theta)
+    theta = best.theta
+    scores = task.problem.design.matvec(theta)  # what the decisions will be made of
     judge.warn_of_small_groups(scores)
     facts = {
         "p_rule_": judge.reached(scores),

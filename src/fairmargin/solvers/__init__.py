@@ -117,9 +117,13 @@ def _roughly(
     if sample is None:
         return None
     pair = _rough_pair(sample, bind, None, (SAMPLE_TOL, SAMPLE_TOL), min(20, max_iter))
+    if not all(np.all(np.isfinite(s.theta)) for s in pair):
+        return None
     if twin is None or not fits_single(pair[0].hessian):
         return pair
-    return _rough_pair(twin, bind, pair, (max(tols[0], SINGLE_TOL), max(tols[1], SINGLE_TOL)), SINGLE_STEPS)
+    return _rough_pair(
+        twin, bind, pair, (max(tols[0], SINGLE_TOL), max(tols[1], SINGLE_TOL)), min(SINGLE_STEPS, max_iter)
+    )
 
 
 def _rough_pair(

@@ -25,6 +25,7 @@ Array = NDArray[np.float64]
 _SHRINK = 0.2  # of the width, a round
 _LEAST_WIDTH = 1e-10
 _INNER = 0.1  # gap of a round, relative to the gap of the round before
+_ROWS = 4096
 _DAMPING = 1e-13
 _FLAT = 0.1  # share of the slope along a step that may be left at its end
 
@@ -43,9 +44,8 @@ class Corner:
     """The hinge loss of some people, under the rows and the penalty of a problem."""
 
     def __init__(self, problem: Problem) -> None:
-        n = len(problem.y)
         self.problem = problem
-        self.G = problem.design.rows(np.arange(n))
+        self.G = problem.design.rows(slice(None))
         self.G *= problem.y[:, None]
         self.weight = problem.weight
         self.tilt = np.zeros(self.G.shape[1]) if problem.tilt is None else problem.tilt
@@ -118,8 +118,7 @@ class Corner:
                 return _Point(theta, multipliers, slope, n_iter)
             if n_iter == max_iter or stuck > 3:
                 break
-            part = G[bent] * np.sqrt(weight[bent] / width)[:, None]
-            hessian = part.T @ part
+            hessian = self._gram(bent, width)
             hessian[here, here] += problem.ridge
             step, multipliers = constrained_step(problem, theta, gradient, Factor(hessian, damping))
             change = G @ step
@@ -130,6 +129,15 @@ class Corner:
             margins = margins + length * change
             feasible = feasible or length >= 1.0
         return None
+
+    def _gram(self, bent: NDArray[np.intp], width: float) -> Array:
+        """Return ``G' diag(c / h) G`` over some people, a few thousand at a time."""
+        gram = np.zeros((self.G.shape[1], self.G.shape[1]))
+        for start in range(0, len(bent), _ROWS):
+            some = bent[start : start + _ROWS]
+            part = self.G[some] * np.sqrt(self.weight[some] / width)[:, None]
+            gram += part.T @ part
+        return gram
 
     def _length(self, theta: Array, step: Array, u: Array, change: Array, width: float, start: float) -> float:
         """Return how far to go: all the way if that is still downhill, else to where the slope is nearly gone."""

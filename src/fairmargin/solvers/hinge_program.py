@@ -55,7 +55,7 @@ def _write(problem: Problem) -> tuple[dict[str, Any], float, Array]:
     length = np.where(length > 0, length, 1.0)
     rows, lower, upper = rows / length[:, None], problem.lower / length, problem.upper / length
     equal, above, below = _sides(problem)
-    signed = sp.csr_matrix(-problem.y[:, None] * (problem.design.rows(np.arange(n)) / size))
+    signed = sp.csr_matrix(-problem.y[:, None] * (problem.design.rows(slice(None)) / size))
     ranges = sp.csr_matrix(np.vstack([rows[above], -rows[below]]))
     tilt = np.zeros(p) if problem.tilt is None else problem.tilt / size
     program = {

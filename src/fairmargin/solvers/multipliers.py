@@ -45,6 +45,7 @@ _NEAR_STEPS = 120  # for the people near the margin, unless some must have cross
 _FEW_ENTRIES = 4_000_000  # of the rows of these people, to be handled as one dense matrix
 _FEW_COLUMNS = 100
 _WARM_REACH = 0.08  # and where it is known who is near,
+_WARM_COLUMNS, _LEAST_REACH = 4.0, 1e-3
 _WARM_SHARE = 0.06  # or these nearest people, if that is nearer
 
 
@@ -80,11 +81,11 @@ def solve_multipliers(
     """
     if start is not None and start.alpha is not None:
         state = _Rounds(Start(start.theta, start.multipliers), start.alpha / problem.weight, _WARM_WIDTH)
-        scores = problem.design.matvec(start.theta) if start.scores is None else start.scores
-        reach = min(_WARM_REACH, float(np.quantile(np.abs(1.0 - problem.y * scores), _WARM_SHARE)))
+        scores = problem.design.matvec(start.theta)
+        reach = _warm_reach(problem, scores)
         least = reach / _REACH_WIDTHS
         if least < _WARM_WIDTH * _SHRINK:  # many are so near that they must be sorted first
-            found = _fast_rounds(problem, state, tol, _NEAR_STEPS, least)
+            found = _fast_rounds(problem, state, tol, min(_NEAR_STEPS, max_iter), least)
             scores, reach = (scores, np.inf) if found is None else (found.scores, reach)
     else:
         state = _Rounds(start, None, _FIRST_WIDTH)
@@ -92,24 +93,36 @@ def solve_multipliers(
     while True:
         margins = problem.y * scores
         near = _near_margin(margins, reach, problem.design.shape[1])
-        if len(near) > 0.7 * len(margins) or len(near) < problem.design.shape[1]:
+        if len(near) > 0.7 * len(margins) or len(near) < problem.design.shape[1] or state.n_iter >= max_iter:
             return _finish(problem, state, tol, max_iter)
         part = _restrict(problem, near, margins)
         entry = replace(state)
         if state.dual is not None:
             state.dual = state.dual[near]
-        found = _fast_rounds(part, state, 0.5 * tol, _NEAR_STEPS)
+        found = _fast_rounds(part, state, 0.5 * tol, min(_NEAR_STEPS, max_iter - state.n_iter))
         if found is None and _is_large(part):
             found = _rounds(part, state, 0.5 * tol, max_iter, 0.0)
         solution = None if found is None else _on_everybody(problem, state, found, near)
         if solution is not None and solution.certificate.gap <= tol:
             return solution
-        reach *= 4.0
+        reach = max(4.0 * reach, _REACH)
         if solution is None or solution.certificate.gap > _ASTRAY:  # so many have crossed that it was for nothing
             state = entry
         else:
             scores = solution.scores
             state.width = max(state.width, 1e-2 * min(reach, 1.0))
+
+
+def _warm_reach(problem: Problem, scores: Array) -> float:
+    """Return how near to the margin people are looked at from a start with good dual variables.
+
+    So near that a share of the people are, and a few times as many as there are columns: about so many sit on the
+    margin itself at the optimum. Where ties put more people there, a little beyond it.
+    """
+    n, p = problem.design.shape
+    share = min(1.0, max(_WARM_SHARE, _WARM_COLUMNS * p / n))
+    distance = float(np.quantile(np.abs(1.0 - problem.y * scores), share))
+    return min(_WARM_REACH, max(distance, _LEAST_REACH))
 
 
 def _finish(problem: Problem, at: _Rounds, tol: float, max_iter: int) -> Solution:

@@ -53,7 +53,7 @@ _PATIENCE = 4  # iterations without progress in the gap before giving up
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: a point and, where known, its multipliers, a Hessian near it, its dual variables and scores.
+    """Where to begin: a point and, where known, its multipliers, a Hessian near it and its dual variables.
 
     A start found on the same people in single precision, which may well be the answer, tells after how many
     iterations.
@@ -63,7 +63,6 @@ class Start:
     multipliers: Array | None = None
     hessian: Array | None = None
     alpha: Array | None = None
-    scores: Array | None = None
     after: int | None = None
 
 
@@ -95,7 +94,7 @@ def solve_newton(
     if start is None:
         start = _start_on_sample(problem, tol, max_iter)
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
-    scores = problem.design.matvec(start.theta) if start.scores is None else start.scores
+    scores = problem.design.matvec(start.theta)
     state = _evaluate(problem, start.theta, scores)
     # A start that is as good as the answer is made ready for its certificate at once.
     state = _complete(problem, _centre(problem, state) if start.after is not None else state)
@@ -107,7 +106,7 @@ def solve_newton(
     patience = _PATIENCE if proof else 1
     single, fresh_last = True, False  # whether single precision will do for Hessians
     before = start.after or 0
-    for n_iter in range(before, before + max_iter + 1):
+    for n_iter in range(before, max(before, max_iter) + 1):
         last_gap, gap = gap, _gap_estimate(problem, state, multipliers) if feasible else np.inf
         unit = problem.gap_unit(state.objective)
         if gap <= tol * unit and not proof:
@@ -124,8 +123,8 @@ def solve_newton(
         if feasible and problem.is_vanishing(state.objective):
             status = "separable"
             break
-        if n_iter == before + max_iter or stalled >= patience:
-            status = "inaccurate" if stalled >= patience else status
+        if n_iter >= max_iter or stalled >= patience or np.isnan(state.objective):
+            status = "iteration limit" if n_iter >= max_iter else "inaccurate"
             break
         fresh = hessian is None or gap > _KEEP_HESSIAN * last_gap
         if hessian is None or fresh:
@@ -360,10 +359,12 @@ def _start_on_sample(problem: Problem, tol: float, max_iter: int) -> Start:
     if sample is None:
         return Start(np.zeros(problem.design.shape[1]))
     start = _start_at(solve_newton(sample, tol=SAMPLE_TOL, max_iter=min(20, max_iter), proof=False))
+    if not np.all(np.isfinite(start.theta)):
+        return Start(np.zeros(problem.design.shape[1]))
     if twin is None or not fits_single(start.hessian):
         return start
     rough = max(tol, SINGLE_TOL)
-    solution = solve_newton(twin, start=start, tol=rough, max_iter=SINGLE_STEPS, proof=False)
+    solution = solve_newton(twin, start=start, tol=rough, max_iter=min(SINGLE_STEPS, max_iter), proof=False)
     return replace(_start_at(solution), after=solution.certificate.n_iter)
 
 

@@ -1,0 +1,167 @@
+"""Starts near the answer: along frontiers, at ties, and where a first try on few people goes wrong."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF
+
+from fairmargin import (
+    CovarianceBound,
+    FairLinearSVC,
+    FairLogisticRegression,
+    FairMarginClassifier,
+    FairnessFrontier,
+    FairSVC,
+    PRuleBound,
+    p_rule,
+)
+from fairmargin.formulations.covariance import _extrapolate
+from fairmargin.formulations.prule import InfeasibleError
+from fairmargin.problem import Problem
+from fairmargin.solvers import multipliers
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::fairmargin.CovarianceWarning", "ignore::fairmargin.SmallGroupWarning"
+)
+
+
+def people(n=300, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    z = (X[:, 0] + rng.standard_normal(n) > 0).astype(int)
+    y = (X.sum(axis=1) + z + rng.logistic(size=n) > 0).astype(int)
+    return X, y, z
+
+
+def tied_people(seed):
+    """Whole numbers and rows of zeros: many people sit exactly on the margin."""
+    rng = np.random.default_rng(seed)
+    n, d, levels = int(rng.integers(40, 200)), int(rng.integers(1, 5)), int(rng.integers(1, 4))
+    X = rng.integers(0, 1 + levels, (n, d)).astype(float) * (rng.random((n, 1)) < 0.6)
+    z = rng.integers(0, 2, n)
+    y = (rng.random(n) < 0.2 + 0.3 * z + 0.2 * X[:, 0] / levels).astype(int)
+    return X, y, z
+
+
+@pytest.mark.parametrize("seed", [202, 0, 1, 2, 3, 4])
+def test_a_hinge_frontier_ends_where_many_are_on_the_margin(seed):
+    X, y, z = tied_people(seed)
+    frontier = FairnessFrontier(FairLinearSVC(C=0.1), n_points=11).fit(X, y, sensitive_features=z)
+    for model in frontier.estimators_:
+        assert model.certificate_.gap <= 1e-9
+
+
+@pytest.mark.parametrize(
+    "estimator", [FairLogisticRegression(), FairLinearSVC(), FairMarginClassifier("smoothed_hinge")]
+)
+def test_points_of_a_frontier_are_those_of_cold_starts(estimator):
+    X, y, z = people(2000, 6, seed=3)
+    frontier = FairnessFrontier(estimator, n_points=21).fit(X, y, sensitive_features=z)
+    for model in frontier.estimators_[1::4]:
+        cold = type(estimator)(**{**estimator.get_params(), "constraint": model.constraint})
+        cold.fit(X, y, sensitive_features=z)
+        assert model.certificate_.objective == pytest.approx(cold.certificate_.objective, rel=1e-7)
+        assert model.certificate_.gap <= 1e-9
+
+
+def test_a_try_on_too_few_people_is_taken_back(monkeypatch):
+    X, y, z = people(4000, 5, seed=5)
+    cold = FairLinearSVC(constraint=CovarianceBound(0.25, relative=True)).fit(X, y, sensitive_features=z)
+    seen = []
+    finish = multipliers._on_everybody
+
+    def watch(*args):
+        solution = finish(*args)
+        seen.append(solution.certificate.gap)
+        return solution
+
+    monkeypatch.setattr(multipliers, "_on_everybody", watch)
+    monkeypatch.setattr(multipliers, "_warm_reach", lambda problem, scores: 0.013)
+    frontier = FairnessFrontier(FairLinearSVC(), n_points=5).fit(X, y, sensitive_features=z)
+    assert max(seen) > 1e-9, "no try went wrong: the test tests nothing"
+    assert frontier.estimators_[3].certificate_.objective == pytest.approx(cold.certificate_.objective, rel=1e-7)
+    assert all(model.certificate_.gap <= 1e-9 for model in frontier.estimators_)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "smoothed_hinge"])
+def test_frontiers_by_loss_have_a_multiplier_at_every_point(seed, loss):
+    X, y, z = people(400, 1 + seed % 3, seed)
+    estimator = FairMarginClassifier(loss, C=10.0 ** (seed - 4), fit_intercept=seed % 2 == 0)
+    table = FairnessFrontier(estimator, n_points=4, which="loss").fit(X, y, sensitive_features=z).table_
+    assert table.filter(like="multiplier[").notna().all(axis=None)
+
+
+def test_points_of_a_frontier_share_nothing_that_changes():
+    X, y, z = people(80)
+    frontier = FairnessFrontier(FairSVC(kernel=RBF(1.0)), n_points=3).fit(X, y, sensitive_features=z)
+    one, other = frontier.estimators_[:2]
+    before = other.decision_function(X)
+    one.set_params(kernel__length_scale=9.0)
+    np.testing.assert_array_equal(other.decision_function(X), before)
+
+
+@pytest.mark.parametrize(
+    "nodes", [[0.9], [0.9, 1.0], [0.9, 0.95, 1.0], [0.5, 0.6, 0.7, 0.8, 0.9, 1.0], [0.2, 0.9, 0.21, 0.4]]
+)
+def test_extrapolation_is_exact_for_polynomials(nodes):
+    degree = min(3, len(nodes) - 1)
+    weights = _extrapolate(nodes, 0.35, degree)
+    for power in range(degree + 1):
+        assert weights @ np.array(nodes) ** power == pytest.approx(0.35**power, abs=1e-9)
+
+
+def mirrored_people():
+    """Two features that mirror each other: without an intercept many scores are zero but for rounding."""
+    rows, ys, zs = [], [], []
+    kinds = [
+        ((1, 0), 1, 1, 30),
+        ((1, 0), 0, 1, 8),
+        ((1, 0), 1, 0, 12),
+        ((1, 0), 0, 0, 5),
+        ((1, 1), 1, 1, 20),
+        ((1, 1), 0, 1, 17),
+    ]
+    for x, y, z, count in kinds:
+        rows += [x, x[::-1]] * count
+        ys += [y, 1 - y] * count
+        zs += [z, 1 - z] * count
+    return np.repeat(rows, 7, axis=0) * 0.3, np.repeat(ys, 7), np.repeat(zs, 7).astype(str)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "hinge"])
+@pytest.mark.parametrize("p", [50, 60, 70, 75, 90])
+def test_a_rule_holds_or_cannot_be_had_where_scores_are_zero_but_for_rounding(loss, p):
+    X, y, z = mirrored_people()
+    model = FairMarginClassifier(loss, fit_intercept=False, constraint=PRuleBound(p))
+    try:
+        model.fit(X, y, sensitive_features=z)
+    except InfeasibleError:
+        return
+    assert p_rule(None, model.predict(X), sensitive_features=z) >= p
+
+
+@pytest.mark.parametrize("C", [1e-46, 1e-39, 1e-6, 1e6])
+def test_weights_beyond_float32(C):
+    X, y, z = people(20_000, 2)
+    model = FairLogisticRegression(C=C).fit(X, y, sensitive_features=z)
+    assert np.all(np.isfinite(model.coef_))
+    assert model.certificate_.gap <= 1e-9
+
+
+@pytest.mark.parametrize(
+    ("estimator", "n"), [(FairLogisticRegression(max_iter=1), 20_000), (FairLinearSVC(max_iter=3), 3000)]
+)
+def test_too_few_iterations_are_said_on_large_data_too(estimator, n):
+    X, y, z = people(n, 4)
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        estimator.fit(X, y, sensitive_features=z)
+
+
+def test_single_precision_is_used_where_it_pays(monkeypatch):
+    X, y, z = people(20_000, 5)
+    made = []
+    single = Problem.single
+    monkeypatch.setattr(Problem, "single", lambda self: made.append(single(self)) or made[-1])
+    FairLogisticRegression().fit(X, y, sensitive_features=z)
+    assert any(twin is not None for twin in made)
