@@ -450,7 +450,7 @@ def claim(found, case, level, mine, clock):
         return None
     reached = [a[OURS][level] for a in mine if isinstance(a[OURS][level], dict)]
     kept = sum(f["train_p"] >= level - 1e-9 for f in reached)
-    ours, ratio = of(OURS, "accuracy"), {}
+    ratio = {}
     for key in ((peer, solver) for peer in (EG, GRID) for solver in SOLVERS):
         if clock.get(key) and clock.get(OURS):
             ratio[key] = clock[key] / clock[OURS]
@@ -462,14 +462,15 @@ def claim(found, case, level, mine, clock):
     )
     compared = case in ("Adult, sex", "Bank, age")
     for peer in (EG, GRID):
-        theirs = of(peer, "accuracy")
+        both = [a for a in mine if all(isinstance(a.get(name, {}).get(level), dict) for name in (OURS, peer))]
         if compared:
-            known = ours is not None and theirs is not None
+            ahead = [100 * (a[OURS][level]["accuracy"] - a[peer][level]["accuracy"]) for a in both]
+            mean, half = interval(ahead) if both else (None, None)
             found.claim(
                 f"{case}, p = {level}%: mean held-out accuracy, PRuleBound - {peer}",
                 "not behind",
-                f"{100 * (ours - theirs):+.2f} points" if known else "peer did not reach it",
-                ours >= theirs if known else None,
+                f"{mean:+.2f} +- {half:.2f} points" if both else "peer did not reach it",
+                mean >= 0 if both else None,
             )
         plain, fastest = (ratio.get((peer, solver)) for solver in SOLVERS)
         found.claim(

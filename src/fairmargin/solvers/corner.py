@@ -1,10 +1,9 @@
 """The rounds of the method of multipliers on a few people, in as few operations as can be.
 
 Near its end the method (:mod:`fairmargin.solvers.multipliers`) works on a thousand people or so, and an iteration of
-the general Newton method would spend most of its time on its own generality. Here the loss is known: with the signed
-rows ``g_i = y_i xa_i``, margins ``m = G theta`` and ``u = a + (1 - m) / h``, the envelope's slopes are
-``-clip(u, 0, 1)`` and its curvatures ``1 / h`` where ``0 < u < 1``: the objective is piecewise quadratic, its
-derivative along a line piecewise straight.
+the general Newton method would spend most of its time on its own generality. Here the loss is known: with margins
+``m`` and ``u = a + (1 - m) / h``, the envelope's slopes are ``-clip(u, 0, 1)`` and its curvatures ``1 / h`` where
+``0 < u < 1``: the objective is piecewise quadratic, its derivative along a line piecewise straight.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ _SHRINK = 0.2  # of the width, a round
 _LEAST_WIDTH = 1e-10
 _INNER = 0.1  # gap of a round, relative to the gap of the round before
 _ROWS = 4096
+_COPIED = 300_000  # entries
 _DAMPING = 1e-13
 _FLAT = 0.1  # share of the slope along a step that may be left at its end
 
@@ -45,10 +45,12 @@ class Corner:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.G = problem.design.rows(slice(None))
-        self.G *= problem.y[:, None]
         self.weight = problem.weight
-        self.tilt = np.zeros(self.G.shape[1]) if problem.tilt is None else problem.tilt
+        self.signed = problem.weight * problem.y
+        # Signed rows of a few people, G with m = G theta, are worth a copy.
+        n, p = problem.design.shape
+        self.G = problem.design.rows(slice(None)) * problem.y[:, None] if n * p <= _COPIED else None
+        self.tilt = np.zeros(len(problem.ridge)) if problem.tilt is None else problem.tilt
         free = problem.ridge <= 0
         self.price = np.where(free, 0.0, 0.5 / np.where(free, 1.0, problem.ridge))
         self.free = free.astype(float)
@@ -74,19 +76,29 @@ class Corner:
             theta, multipliers, dual = end.theta, end.multipliers, end.dual
             n_iter += end.n_iter
             value, terms = self._values(theta, dual)
-            gradient = self.problem.ridge * theta + self.tilt - (self.weight * dual) @ self.G
+            gradient = self._gradient(theta, dual)
             gap = (value - terms + self._charge(gradient, theta, multipliers)) / unit
             width *= _SHRINK
             if gap <= tol or width < least:
                 certificate = Certificate(value, value - gap * unit, gap, 0.0, n_iter)
-                scores = self.problem.y * (self.G @ theta)
+                scores = self.problem.design.matvec(theta)
                 return Solution(theta, multipliers, scores, dual * self.weight, certificate)
             if n_iter >= max_iter or width < _LEAST_WIDTH:
                 return None
 
+    def _margins(self, theta: Array) -> Array:
+        return self.problem.y * self.problem.design.matvec(theta) if self.G is None else self.G @ theta
+
+    def _gradient(self, theta: Array, slope: Array) -> Array:
+        if self.G is None:
+            pull = self.problem.design.rmatvec(self.signed * slope)
+        else:
+            pull = (self.weight * slope) @ self.G
+        return self.problem.ridge * theta + self.tilt - pull
+
     def _values(self, theta: Array, dual: Array) -> tuple[float, float]:
         """Return the objective, and what of the dual bound is known without the gradient."""
-        margins = self.G @ theta
+        margins = self._margins(theta)
         value = float(self.weight @ np.maximum(1.0 - margins, 0.0)) + self.problem.penalty(theta)
         # sum c a + c a m - 1/2 theta' rho theta is the bound but for what _charge takes off.
         terms = float((self.weight * dual) @ (1.0 - margins)) + self.problem.penalty(theta)
@@ -101,18 +113,18 @@ class Corner:
 
     def _minimise(self, start: _Point, width: float, tol: float, max_iter: int) -> _Point | None:
         """Minimise the envelope around ``a`` by Newton's method to a gap of ``tol``; None where that fails."""
-        problem, G, weight = self.problem, self.G, self.weight
+        problem = self.problem
         theta, multipliers, a = start.theta, start.multipliers, start.dual
-        margins = G @ theta
+        margins = self._margins(theta)
         value = problem.rows @ theta
         room = 1e-12 * (np.abs(problem.rows) @ np.abs(theta))
         feasible = bool(np.all(value <= problem.upper + room) and np.all(value >= problem.lower - room))
         damping, stuck = _DAMPING, 0
-        here = np.arange(G.shape[1])
+        here = np.arange(len(theta))
         for n_iter in range(max_iter + 1):
             u = a + (1.0 - margins) / width
             slope = np.minimum(np.maximum(u, 0.0), 1.0)
-            gradient = problem.ridge * theta + self.tilt - (weight * slope) @ G
+            gradient = self._gradient(theta, slope)
             bent = np.flatnonzero((u > 0.0) & (u < 1.0))
             if feasible and self._charge(gradient, theta, multipliers) <= tol:
                 return _Point(theta, multipliers, slope, n_iter)
@@ -121,7 +133,7 @@ class Corner:
             hessian = self._gram(bent, width)
             hessian[here, here] += problem.ridge
             step, multipliers = constrained_step(problem, theta, gradient, Factor(hessian, damping))
-            change = G @ step
+            change = self._margins(step)
             length = self._length(theta, step, u, change, width, float(gradient @ step)) if feasible else 1.0
             stuck = stuck + 1 if length <= 0.0 else 0
             damping = max(1e3 * damping, 1e-10) if stuck else max(1e-2 * damping, _DAMPING)
@@ -131,11 +143,13 @@ class Corner:
         return None
 
     def _gram(self, bent: NDArray[np.intp], width: float) -> Array:
-        """Return ``G' diag(c / h) G`` over some people, a few thousand at a time."""
-        gram = np.zeros((self.G.shape[1], self.G.shape[1]))
+        """Return ``Xa' diag(c / h) Xa`` over some people, a few thousand at a time."""
+        p = len(self.tilt)
+        gram = np.zeros((p, p))
         for start in range(0, len(bent), _ROWS):
             some = bent[start : start + _ROWS]
-            part = self.G[some] * np.sqrt(self.weight[some] / width)[:, None]
+            part = self.problem.design.rows(some) if self.G is None else self.G[some]
+            part *= np.sqrt(self.weight[some] / width)[:, None]
             gram += part.T @ part
         return gram
 
