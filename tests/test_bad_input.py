@@ -29,7 +29,7 @@ def spoil(array, value):
     return array
 
 
-def refuse(model, words, **fit):
+def assert_refused(model, words, **fit):
     with pytest.raises(ValueError, match=words) as caught:
         model.fit(fit.pop("X"), fit.pop("y"), **fit)
     message = str(caught.value)
@@ -90,7 +90,7 @@ BAD_FITS = {
 def test_bad_data_are_refused(estimator, what, people):
     changes, words = BAD_FITS[what]
     changed = {name: value(people) if callable(value) else value for name, value in changes.items()}
-    refuse(estimator(), words, **(people | changed))
+    assert_refused(estimator(), words, **(people | changed))
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -114,12 +114,12 @@ def test_bad_data_are_refused(estimator, what, people):
     ],
 )
 def test_bad_parameters_are_refused(estimator, parameters, words, people):
-    refuse(estimator(**parameters), words, **people)
+    assert_refused(estimator(**parameters), words, **people)
 
 
 def test_unknown_losses_are_refused(people):
-    refuse(FairLinearSVC(loss="logistic"), "loss must be 'hinge' or 'squared_hinge'", **people)
-    refuse(FairMarginClassifier(loss="l2"), "Unknown loss 'l2'; the known ones are", **people)
+    assert_refused(FairLinearSVC(loss="logistic"), "loss must be 'hinge' or 'squared_hinge'", **people)
+    assert_refused(FairMarginClassifier(loss="l2"), "Unknown loss 'l2'; the known ones are", **people)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,9 @@ def test_relative_is_yes_or_no():
 )
 def test_bounds_on_the_unknown_name_the_known(c, words, people):
     table = pd.DataFrame({"sex": people["sensitive_features"], "age": np.linspace(20.5, 70, N)})
-    refuse(FairLogisticRegression(constraint=CovarianceBound(c)), words, **people | {"sensitive_features": table})
+    assert_refused(
+        FairLogisticRegression(constraint=CovarianceBound(c)), words, **people | {"sensitive_features": table}
+    )
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -165,7 +167,7 @@ def test_a_sensitive_attribute_among_the_features_is_refused_by_name(frame, peop
     X = frame({"income": people["X"][:, 0], "sex": people["X"][:, 1]})
     z = frame({"sex": people["sensitive_features"]})
     words = "'sex' is also a column of X: deciding by it is disparate treatment"
-    refuse(FairLogisticRegression(), words, X=X, y=people["y"], sensitive_features=z)
+    assert_refused(FairLogisticRegression(), words, X=X, y=people["y"], sensitive_features=z)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -174,7 +176,7 @@ def test_a_sensitive_attribute_among_the_features_is_refused_by_its_values(code,
     column = np.where(people["sensitive_features"] == "m", *code)
     X = np.column_stack([people["X"], column])
     words = "Column number 3 of X tells the same as the sensitive attribute 'sensitive'"
-    refuse(FairLogisticRegression(), words, **people | {"X": sp.csr_matrix(X) if sparse else X})
+    assert_refused(FairLogisticRegression(), words, **people | {"X": sp.csr_matrix(X) if sparse else X})
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -183,9 +185,11 @@ def test_one_category_or_a_number_among_the_features_is_refused(sparse, people):
     age = 20 + 50 * np.random.default_rng(1).random(N)
     kind = sp.csr_matrix if sparse else np.asarray
     X = kind(np.column_stack([people["X"], race == "b"]))
-    refuse(FairLinearSVC(), r"Column number 3.*\('b'\)", **people | {"X": X, "sensitive_features": race})
+    assert_refused(FairLinearSVC(), r"Column number 3.*\('b'\)", **people | {"X": X, "sensitive_features": race})
     X = kind(np.column_stack([people["X"], age / 365.25]))
-    refuse(FairLinearSVC(), "Column number 3.*disparate treatment", **people | {"X": X, "sensitive_features": age})
+    assert_refused(
+        FairLinearSVC(), "Column number 3.*disparate treatment", **people | {"X": X, "sensitive_features": age}
+    )
 
 
 def test_a_rare_difference_is_no_disparate_treatment():

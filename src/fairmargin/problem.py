@@ -174,6 +174,14 @@ class Problem:
         value = self.rows @ theta
         return max(0.0, float(np.max(value - self.upper)), float(np.max(self.lower - value)))
 
+    def is_feasible(self, theta: Array) -> bool:
+        """Whether every row is within its bounds, but for rounding."""
+        if not self.n_rows:
+            return True
+        room = 1e-12 * (np.abs(self.rows) @ np.abs(theta))
+        value = self.rows @ theta
+        return bool(np.all(value <= self.upper + room) and np.all(value >= self.lower - room))
+
     def radius(self, theta: Array) -> Array:
         """Return ``R``, how far the certificate reaches in coordinates without a penalty."""
         return 10.0 * (np.abs(theta) + 1.0 / self.design.scale)

@@ -61,7 +61,6 @@ class _Candidate:
     """A classifier that keeps the rule: where it was found and how far its intercept was moved."""
 
     accuracy: float
-    p: float
     shift: float
     path: str
     point: Any
@@ -93,7 +92,7 @@ def _(constraint: PRuleBound, task: Task) -> Outcome:
     scores = task.problem.design.matvec(free.theta)
     free = replace(free, multipliers=np.zeros(task.problem.n_rows), scores=scores)
     if judge.keeps(free.scores):
-        kept = _Candidate(0.0, judge.reached(free.scores), 0.0, "unconstrained", None, free, Problem.unconstrained)
+        kept = _Candidate(0.0, 0.0, "unconstrained", None, free, Problem.unconstrained)
         return _outcome(task, judge, kept, free)
     # On the way a rough solution will do; the one that is taken is solved to the task's own tolerance.
     rough, start = task.roughly(_ROUGH, free)
@@ -142,7 +141,7 @@ def _first_as_good(task: Task, judge: _Judge, found: list[_Candidate]) -> _Candi
         cut = judge.best_cut(solution.scores)
         if cut is None or (best is not None and cut[0] <= best.accuracy):
             continue
-        exact = replace(candidate, accuracy=cut[0], p=cut[1], shift=cut[2], solution=solution)
+        exact = replace(candidate, accuracy=cut[0], shift=cut[1], solution=solution)
         if judge.keeps(task.problem.design.matvec(exact.theta)):
             best = exact
     return best
@@ -229,13 +228,13 @@ class _Judge:
             least = np.minimum(least, ratio if ratio.ndim == 1 else ratio.min(axis=0))
         return 100.0 * least
 
-    def best_cut(self, scores: Array) -> tuple[float, float, float] | None:
-        """Return (accuracy, p, cut) of the most accurate decisions ``scores >= cut`` that keep the rule.
+    def best_cut(self, scores: Array) -> tuple[float, float] | None:
+        """Return (accuracy, cut) of the most accurate decisions ``scores >= cut`` that keep the rule.
 
         Every cut between two different scores is looked at, which leaves out deciding the same for everybody.
         """
         if not self.may_shift:
-            return (self._accuracy(scores), self.reached(scores), 0.0) if self.keeps(scores) else None
+            return (self._accuracy(scores), 0.0) if self.keeps(scores) else None
         order = np.argsort(scores)[::-1]
         ranked = scores.take(order)
         digit = max(1e-11, 8.0 * float(np.finfo(scores.dtype).eps))
@@ -243,14 +242,13 @@ class _Judge:
         if len(apart) == 0:
             return None
         gain, accepted = self._accumulate(order, apart)
-        p = self._rule(accepted)
-        keeps = p >= self.percent
+        keeps = self._rule(accepted) >= self.percent
         if not np.any(keeps):
             return None
         best = int(np.argmax(np.where(keeps, gain, -np.inf)))
         cut = 0.5 * (float(ranked[apart[best]]) + float(ranked[apart[best] + 1]))
         accuracy = (float(gain[best]) + self.refused) / float(self.weight.sum())
-        return accuracy, float(p[best]), cut
+        return accuracy, cut
 
     def _accumulate(self, order: NDArray[np.intp], ends: NDArray[np.intp]) -> tuple[Array, list[Array]]:
         """Return sums over the first people in an order, up to each of ``ends``.

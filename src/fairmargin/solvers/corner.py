@@ -15,29 +15,30 @@ from numpy.typing import NDArray
 
 from fairmargin.problem import Certificate, Problem, Solution, support
 from fairmargin.solvers.newton import Start
-from fairmargin.solvers.small import Factor, constrained_step
+from fairmargin.solvers.small import Factor, constrained_step, flatten
 
-__all__ = ["Corner"]
+__all__ = ["INNER", "LEAST_WIDTH", "SHRINK", "Corner"]
 
 Array = NDArray[np.float64]
 
-_SHRINK = 0.2  # of the width, a round
-_LEAST_WIDTH = 1e-10
-_INNER = 0.1  # gap of a round, relative to the gap of the round before
+SHRINK = 0.2  # of the width, a round
+LEAST_WIDTH = 1e-10
+INNER = 0.1  # gap of a round, relative to the gap of the round before
 _ROWS = 4096
 _COPIED = 300_000  # entries
 _DAMPING = 1e-13
-_FLAT = 0.1  # share of the slope along a step that may be left at its end
+_FLAT = 0.1  # share of a step's slope that may be left where a line search ends
 
 
 @dataclass(frozen=True)
 class _Point:
-    """A point with its multipliers and dual variables ``a``, and the iterations that led there."""
+    """A point with its multipliers and dual variables ``a``, the gradient there, and the iterations to it."""
 
     theta: Array
     multipliers: Array
     dual: Array
-    n_iter: int = 0
+    gradient: Array
+    n_iter: int
 
 
 class Corner:
@@ -65,25 +66,24 @@ class Corner:
         """
         theta = start.theta
         multipliers = np.zeros(self.problem.n_rows) if start.multipliers is None else start.multipliers
-        n_iter = 0
+        margins, n_iter = self._margins(theta), 0
+        value = self._values(theta, margins, dual)[0]
         while True:
-            value, _ = self._values(theta, dual)
             unit = self.problem.gap_unit(value)
-            inner = max(_INNER * gap, 1e-2 * tol) * unit
-            end = self._minimise(_Point(theta, multipliers, dual), width, inner, max_iter - n_iter)
+            inner = max(INNER * gap, 1e-2 * tol) * unit
+            end = self._minimise(theta, multipliers, margins, dual, width, inner, max_iter - n_iter)
             if end is None:
                 return None
             theta, multipliers, dual = end.theta, end.multipliers, end.dual
             n_iter += end.n_iter
-            value, terms = self._values(theta, dual)
-            gradient = self._gradient(theta, dual)
-            gap = (value - terms + self._charge(gradient, theta, multipliers)) / unit
-            width *= _SHRINK
+            margins = self._margins(theta)
+            value, terms = self._values(theta, margins, dual)
+            gap = (value - terms + self._charge(end.gradient, theta, multipliers)) / unit
+            width *= SHRINK
             if gap <= tol or width < least:
                 certificate = Certificate(value, value - gap * unit, gap, 0.0, n_iter)
-                scores = self.problem.design.matvec(theta)
-                return Solution(theta, multipliers, scores, dual * self.weight, certificate)
-            if n_iter >= max_iter or width < _LEAST_WIDTH:
+                return Solution(theta, multipliers, self.problem.y * margins, dual * self.weight, certificate)
+            if n_iter >= max_iter or width < LEAST_WIDTH:
                 return None
 
     def _margins(self, theta: Array) -> Array:
@@ -96,9 +96,8 @@ class Corner:
             pull = (self.weight * slope) @ self.G
         return self.problem.ridge * theta + self.tilt - pull
 
-    def _values(self, theta: Array, dual: Array) -> tuple[float, float]:
+    def _values(self, theta: Array, margins: Array, dual: Array) -> tuple[float, float]:
         """Return the objective, and what of the dual bound is known without the gradient."""
-        margins = self._margins(theta)
         value = float(self.weight @ np.maximum(1.0 - margins, 0.0)) + self.problem.penalty(theta)
         # sum c a + c a m - 1/2 theta' rho theta is the bound but for what _charge takes off.
         terms = float((self.weight * dual) @ (1.0 - margins)) + self.problem.penalty(theta)
@@ -111,25 +110,23 @@ class Corner:
         gap = support(self.problem.lower, self.problem.upper, multipliers) - float(multipliers @ (rows @ theta))
         return gap + float((r * r) @ self.price) + float(np.abs(r) @ self.free)
 
-    def _minimise(self, start: _Point, width: float, tol: float, max_iter: int) -> _Point | None:
+    def _minimise(
+        self, theta: Array, multipliers: Array, margins: Array, a: Array, width: float, tol: float, max_iter: int
+    ) -> _Point | None:
         """Minimise the envelope around ``a`` by Newton's method to a gap of ``tol``; None where that fails."""
         problem = self.problem
-        theta, multipliers, a = start.theta, start.multipliers, start.dual
-        margins = self._margins(theta)
-        value = problem.rows @ theta
-        room = 1e-12 * (np.abs(problem.rows) @ np.abs(theta))
-        feasible = bool(np.all(value <= problem.upper + room) and np.all(value >= problem.lower - room))
+        feasible = problem.is_feasible(theta)
         damping, stuck = _DAMPING, 0
         here = np.arange(len(theta))
         for n_iter in range(max_iter + 1):
             u = a + (1.0 - margins) / width
             slope = np.minimum(np.maximum(u, 0.0), 1.0)
             gradient = self._gradient(theta, slope)
-            bent = np.flatnonzero((u > 0.0) & (u < 1.0))
             if feasible and self._charge(gradient, theta, multipliers) <= tol:
-                return _Point(theta, multipliers, slope, n_iter)
+                return _Point(theta, multipliers, slope, gradient, n_iter)
             if n_iter == max_iter or stuck > 3:
                 break
+            bent = np.flatnonzero((u > 0.0) & (u < 1.0))
             hessian = self._gram(bent, width)
             hessian[here, here] += problem.ridge
             step, multipliers = constrained_step(problem, theta, gradient, Factor(hessian, damping))
@@ -162,19 +159,7 @@ class Corner:
         def derivative(t: float) -> float:
             return base + t * curve - float(lever @ np.minimum(np.maximum(u - t * move, 0.0), 1.0))
 
-        low, high, at_low, at_high = 0.0, 1.0, start, derivative(1.0)
         if start >= 0:
             return 0.0
-        if at_high <= 0:
-            return 1.0
-        for _ in range(30):
-            t = low - at_low * (high - low) / (at_high - at_low)
-            t = min(max(t, low + 0.05 * (high - low)), high - 0.05 * (high - low))
-            here = derivative(t)
-            if here < 0:
-                low, at_low = t, here
-            else:
-                high, at_high = t, here
-            if low > 0 and at_low >= _FLAT * start:
-                break
-        return low if low > 0 else high
+        end = derivative(1.0)
+        return 1.0 if end <= 0 else flatten(derivative, 0.0, start, 1.0, end, _FLAT * abs(start))

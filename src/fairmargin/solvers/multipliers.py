@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fairmargin.losses import Loss, SmoothedHingeLoss
 from fairmargin.problem import Problem, Solution
-from fairmargin.solvers.corner import Corner
+from fairmargin.solvers.corner import INNER, LEAST_WIDTH, SHRINK, Corner
 from fairmargin.solvers.newton import Start, solve_newton
 
 __all__ = ["solve_multipliers"]
@@ -34,9 +34,6 @@ Array = NDArray[np.float64]
 
 _FIRST_WIDTH = 0.5  # of the corner in the first round
 _WARM_WIDTH = 0.005  # and where dual variables of a problem close by are known
-_SHRINK = 0.2
-_LEAST_WIDTH = 1e-10
-_INNER = 0.1  # gap of a round's Newton iteration, relative to the gap of the round before
 _NARROW = 0.1  # corners below this width are worked on with the people near the margin only
 _REACH = 0.25  # how near that is, at first
 _ASTRAY = 1e-3  # gap on everybody of a solution for the people near the margin that is worse than its start
@@ -84,7 +81,7 @@ def solve_multipliers(
         scores = problem.design.matvec(start.theta)
         reach = _warm_reach(problem, scores)
         least = reach / _REACH_WIDTHS
-        if least < _WARM_WIDTH * _SHRINK:  # many are so near that they must be sorted first
+        if least < _WARM_WIDTH * SHRINK:  # many are so near that they must be sorted first
             found = _fast_rounds(problem, state, tol, min(_NEAR_STEPS, max_iter), least)
             scores, reach = (scores, np.inf) if found is None else (found.scores, reach)
     else:
@@ -155,7 +152,7 @@ def _rounds(problem: Problem, at: _Rounds, tol: float, max_iter: int, least: flo
         inner = solve_newton(
             replace(problem, loss=loss),
             start=at.start,
-            tol=max(_INNER * at.gap, 1e-2 * tol),
+            tol=max(INNER * at.gap, 1e-2 * tol),
             max_iter=max(1, max_iter - at.n_iter),
         )
         at.n_iter += inner.certificate.n_iter
@@ -163,8 +160,8 @@ def _rounds(problem: Problem, at: _Rounds, tol: float, max_iter: int, least: flo
         at.start = Start(inner.theta, inner.multipliers)
         certificate = problem.certify(inner.theta, inner.multipliers, inner.scores, inner.alpha, at.n_iter, "solved")
         at.gap = certificate.gap
-        at.width *= _SHRINK
-        if at.gap <= tol or at.n_iter >= max_iter or at.width < max(least, _LEAST_WIDTH):
+        at.width *= SHRINK
+        if at.gap <= tol or at.n_iter >= max_iter or at.width < max(least, LEAST_WIDTH):
             return inner
 
 

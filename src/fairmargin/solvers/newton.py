@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.problem import Certificate, Problem, Solution, support
-from fairmargin.solvers.small import Factor, constrained_step
+from fairmargin.solvers.small import Factor, constrained_step, flatten
 
 __all__ = ["Start", "solve_newton"]
 
@@ -45,6 +45,7 @@ _ARMIJO = 1e-4
 _DRIFT = 1e3  # scores that were this many times larger on the way have lost digits
 _LEAST_DAMPING = 1e-13  # share of the Hessian's diagonal that is added to it
 _LONGEST = 1e6  # times a step that no curvature limits
+_FLAT = 0.1  # share of a step's slope that may be left where a line search ends
 _FLATTER = 0.5  # a full step may end this steep, uphill, relative to where it began
 _ROUNDING = 50.0  # changes of the objective below this many times its last digit mean nothing
 _CLEAR = 1e3  # times that, and they can be trusted
@@ -99,7 +100,7 @@ def solve_newton(
     # A start that is as good as the answer is made ready for its certificate at once.
     state = _complete(problem, _centre(problem, state) if start.after is not None else state)
     reach = float(np.abs(scores).max())
-    feasible = _is_feasible(problem, state.theta)
+    feasible = problem.is_feasible(state.theta)
     hessian, factor = start.hessian, None
     gap, best, stalled, status = np.inf, (np.inf, state, multipliers), 0, "iteration limit"
     damping, at_rounding = _LEAST_DAMPING, False
@@ -319,25 +320,7 @@ def _minimise_on_segment(problem: Problem, state: _State, step: Array, change: A
         low, at_low = high, at_high
         high = min(2.0 * high, longest)
         at_high = derivative(high)
-    for _ in range(40):
-        t = low - at_low * (high - low) / (at_high - at_low)
-        t = min(max(t, low + 0.1 * (high - low)), high - 0.1 * (high - low))
-        here = derivative(t)
-        if here < 0:
-            low, at_low = t, here
-        else:
-            high, at_high = t, here
-        if abs(here) <= 0.1 * abs(state.gradient @ step) and low > 0:
-            break
-    return low if low > 0 else high
-
-
-def _is_feasible(problem: Problem, theta: Array) -> bool:
-    if not problem.n_rows:
-        return True
-    room = 1e-12 * (np.abs(problem.rows) @ np.abs(theta))
-    value = problem.rows @ theta
-    return bool(np.all(value <= problem.upper + room) and np.all(value >= problem.lower - room))
+    return flatten(derivative, low, at_low, high, at_high, _FLAT * abs(float(state.gradient @ step)))
 
 
 def _certify(problem: Problem, state: _State, multipliers: Array, n_iter: int, status: str) -> Certificate:

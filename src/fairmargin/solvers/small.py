@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
@@ -9,7 +11,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from fairmargin.problem import Problem
 
-__all__ = ["Factor", "constrained_step", "solve_box_dual"]
+__all__ = ["Factor", "constrained_step", "flatten", "solve_box_dual"]
 
 Array = NDArray[np.float64]
 
@@ -66,6 +68,26 @@ def constrained_step(problem: Problem, theta: Array, gradient: Array, factor: Fa
         correction = solve_box_dual(M, np.zeros_like(value), problem.lower - value, problem.upper - value)
         step, multipliers = step - lifted @ correction, multipliers + correction
     return step, multipliers
+
+
+def flatten(
+    slope: Callable[[float], float], low: float, at_low: float, high: float, at_high: float, flat: float
+) -> float:
+    """Return ``t > 0`` near the root of an increasing ``slope``, below it if there is one: downhill all the way.
+
+    ``at_low < 0 < at_high`` are the slopes at ``0 <= low < high``; one within ``flat`` of zero is near enough.
+    """
+    for _ in range(40):
+        t = low - at_low * (high - low) / (at_high - at_low)
+        t = min(max(t, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+        here = slope(t)
+        if here < 0:
+            low, at_low = t, here
+        else:
+            high, at_high = t, here
+        if abs(here) <= flat and low > 0:
+            break
+    return low if low > 0 else high
 
 
 def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:
