@@ -46,7 +46,8 @@ def counts(estimator, X, y, z):
 # Estimator, sensitive columns, and the most that is allowed: what was counted, and one or two more, since another
 # BLAS rounds otherwise and a step near the tolerance can go either way. A fit starts on a sixth of the people: one
 # more pass over all of them than with a quarter, for far less work on the sample. Passes in single precision are
-# halves, and those over the people near the margin, in most iterations of the hinge loss, count for nothing.
+# halves, and those over the people near the margin, in most iterations of the hinge loss, count for nothing (they
+# are 41 or 47 for five attributes, as BLAS rounds).
 RECORDED = {
     "logistic, unconstrained": (
         FairLogisticRegression(constraint=None),
@@ -56,7 +57,7 @@ RECORDED = {
     "logistic, c = 0": (
         FairLogisticRegression(),
         1,
-        {"matvec": 9, "rmatvec": 11, "sandwich": 1.0, "iterations": 6},
+        {"matvec": 6.5, "rmatvec": 7.5, "sandwich": 1.0, "iterations": 6},
     ),
     "logistic, half of c*": (
         FairLogisticRegression(constraint=CovarianceBound(0.5, relative=True)),
@@ -66,17 +67,17 @@ RECORDED = {
     "logistic, five attributes": (
         FairLogisticRegression(),
         5,
-        {"matvec": 9.5, "rmatvec": 11.5, "sandwich": 1.0, "iterations": 7},
+        {"matvec": 7.5, "rmatvec": 8.5, "sandwich": 1.0, "iterations": 7},
     ),
     "logistic, 5% more loss": (
         FairLogisticRegression(constraint=LossBound(0.05)),
         1,
-        {"matvec": 33, "rmatvec": 36, "sandwich": 2.5, "iterations": 2},
+        {"matvec": 32, "rmatvec": 34, "sandwich": 2.0, "iterations": 2},
     ),
     "squared hinge, c = 0": (
         FairMarginClassifier(loss="squared_hinge"),
         1,
-        {"matvec": 9.5, "rmatvec": 10.5, "sandwich": 1.0, "iterations": 7},
+        {"matvec": 7.5, "rmatvec": 8.5, "sandwich": 1.0, "iterations": 6},
     ),
     "hinge, unconstrained": (
         FairLinearSVC(constraint=None),
@@ -91,7 +92,7 @@ RECORDED = {
     "hinge, five attributes": (
         FairLinearSVC(),
         5,
-        {"matvec": 21, "rmatvec": 32, "sandwich": 0.6, "iterations": 45},
+        {"matvec": 20, "rmatvec": 31, "sandwich": 0.6, "iterations": 50},
     ),
 }
 

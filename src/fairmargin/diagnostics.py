@@ -58,19 +58,20 @@ class Movement:
 def measure_movement(centred: Array, people_weight: Array, before: Array, after: Array) -> Movement:
     """Compare scores ``before`` (unconstrained) and ``after``, shape (N,), for columns ``centred`` (N, K)."""
     weight = people_weight / people_weight.sum()
-    moved = np.abs(centred * (weight * (after - before))[:, None])
+    weighted = centred * weight[:, None]
+    moved = np.abs(weighted * (after - before)[:, None])
     top = max(1, int(np.ceil(_TOP * len(before))))
     largest = np.partition(moved, len(before) - top, axis=0)[len(before) - top :]
     total = moved.sum(axis=0)
     concentration = np.divide(largest.sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
-    weighted = centred * weight[:, None]
-    accept, accepted = after >= 0, before >= 0
+    accept, accepted = (after >= 0).astype(float), (before >= 0).astype(float)
+    covariance = accept @ weighted  # of the decisions
     return Movement(
         concentration,
         _cut(before @ weighted, after @ weighted),
-        _cut(accepted @ weighted, accept @ weighted),
-        _correlation(weighted, centred, accept @ weight, accept @ weighted),
-        float(weight @ (accept != accepted)),
+        _cut(accepted @ weighted, covariance),
+        _correlation(weighted, centred, float(accept @ weight), covariance),
+        float(weight @ np.abs(accept - accepted)),
     )
 
 

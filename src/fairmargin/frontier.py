@@ -268,7 +268,7 @@ def _measures(
     accept: NDArray[np.bool_], positive: NDArray[np.bool_], sensitive: Sensitive, weight: Array, name: str
 ) -> dict[str, float]:
     """Return what is measured of decisions: accuracy, p%-rule, CV score, positive rates."""
-    row = {f"{name}_accuracy": float(np.average(accept == positive, weights=weight))}
+    row = {f"{name}_accuracy": float(weight @ (accept == positive) / weight.sum())}
     rates = [group_rates(a, accept.astype(float), weight) for a in sensitive.attributes if not a.is_numeric]
     if rates:
         # nan where nobody is accepted (0/0), or where there is one group only: such a point answers no question.

@@ -70,7 +70,8 @@ class Certificate:
 class Solution:
     """What a solver returns: the point, its multipliers and their proof.
 
-    ``alpha`` (N,) are the dual variables ``c_i a_i``; ``multipliers`` (K,) has one entry a row of ``A``.
+    ``alpha`` (N,) are the dual variables ``c_i a_i``; ``multipliers`` (K,) has one entry a row of ``A``. A Hessian
+    near the point and the gradient of ``L`` there tell, where known, how the point could be improved.
     """
 
     theta: Array
@@ -79,6 +80,7 @@ class Solution:
     alpha: Array
     certificate: Certificate
     hessian: Array | None = None
+    gradient: Array | None = None
 
     @property
     def objective(self) -> float:
@@ -148,6 +150,16 @@ class Problem:
             return None
         return replace(self, design=design, y=self.y.astype(np.float32), weight=self.weight.astype(np.float32))
 
+    @cached_property
+    def inverse_ridge(self) -> Array:
+        """``1 / rho``, and 0 for coordinates without a penalty."""
+        return np.divide(1.0, self.ridge, out=np.zeros_like(self.ridge), where=self.ridge > 0)
+
+    @cached_property
+    def unpenalised(self) -> NDArray[np.intp]:
+        """The coordinates without a penalty."""
+        return np.flatnonzero(self.ridge <= 0)
+
     def penalty(self, theta: Array) -> float:
         """Return ``1/2 sum_j rho_j theta_j^2 + t' theta + offset``: all of ``L`` but the losses."""
         value = 0.5 * float(self.ridge @ (theta * theta)) + self.offset
@@ -191,12 +203,11 @@ class Problem:
         r = pull - self.rows.T @ multipliers
         if self.tilt is not None:
             r = r - self.tilt
-        penalised = self.ridge > 0
-        quadratic = 0.5 * float(np.sum(r[penalised] ** 2 / self.ridge[penalised]))
-        linear = float(np.abs(r[~penalised]) @ self.radius(theta)[~penalised])
+        quadratic = 0.5 * float(self.inverse_ridge @ (r * r))
+        linear = float(np.abs(r[self.unpenalised]) @ self.radius(theta)[self.unpenalised])
         return terms + self.offset - quadratic - linear - support(self.lower, self.upper, multipliers)
 
-    @property
+    @cached_property
     def trivial_bound(self) -> float:
         """The dual bound at ``a = 0, nu = 0``: every loss at its infimum and no penalty."""
         if self.tilt is not None and np.any(self.tilt):
@@ -264,6 +275,8 @@ class Problem:
 
 def support(lower: Array, upper: Array, multipliers: Array) -> float:
     """Return ``sum_k (upper_k nu_k^+ - lower_k nu_k^-)``, where ``0 * inf`` counts as 0."""
-    pushed = multipliers != 0
+    pushed = np.flatnonzero(multipliers)
+    if not len(pushed):
+        return 0.0
     nu = multipliers[pushed]
-    return float(np.sum(np.where(nu > 0, upper[pushed], lower[pushed]) * nu))
+    return float(np.where(nu > 0, upper[pushed], lower[pushed]) @ nu)

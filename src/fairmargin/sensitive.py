@@ -209,8 +209,11 @@ def _warn_of_codes(name: str, column: pd.Series, distinct: int) -> None:
 def _factorise(column: pd.Series) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
     """Return the sorted categories that occur and each person's code."""
     if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.cat.remove_unused_categories()
-        return tuple(column.cat.categories.tolist()), np.asarray(column.cat.codes, dtype=np.intp)
+        known, codes = column.cat.categories.tolist(), np.asarray(column.cat.codes, dtype=np.intp)
+        occurs = np.bincount(codes, minlength=len(known)) > 0
+        if np.all(occurs):
+            return tuple(known), codes
+        return tuple(c for c, used in zip(known, occurs, strict=True) if used), (np.cumsum(occurs) - 1)[codes]
     codes, categories = pd.factorize(column, sort=False)
     found = list(pd.Index(categories).tolist())
     order = sorted(range(len(found)), key=lambda k: _sort_key(found[k]))

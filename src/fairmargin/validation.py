@@ -84,9 +84,11 @@ def _column_names(X: Any) -> list[str]:
 
 
 def _binary_labels(y: Any) -> tuple[NDArray[Any], Array]:
-    classes = np.unique(y) if y.dtype.kind in "biuf" else None
-    if classes is not None and len(classes) == 2 and np.all(classes == np.rint(classes)):  # plainly in order
-        return classes, np.where(y == classes[1], 1.0, -1.0)
+    if y.dtype.kind in "biuf":
+        classes = np.array([y.min(), y.max()], dtype=y.dtype)
+        upper = y == classes[1]
+        if classes[0] < classes[1] and np.all(classes == np.rint(classes)) and np.all(upper | (y == classes[0])):
+            return classes, np.where(upper, 1.0, -1.0)  # plainly in order
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
     classes, codes = np.unique(y, return_inverse=True)

@@ -12,6 +12,7 @@ from fairmargin.constraints import CovarianceBound
 from fairmargin.formulations.task import Outcome, Task, solve_task, start_at
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start, solve_free_and_bound
+from fairmargin.solvers.small import Factor, constrained_step
 
 __all__ = ["Path"]
 
@@ -60,6 +61,7 @@ class Path:
         self.free = replace(free, multipliers=np.zeros(task.problem.n_rows))
         self.task, self.reach, self.signed = task, np.asarray(reach, float), signed
         self._solved: dict[float, Solution] = {1.0: self.free}
+        self._better: dict[float, tuple[Array, Array]] = {}  # parameters and multipliers, refined
 
     def problem(self, t: float) -> Problem:
         """Return the problem at ``t``."""
@@ -89,6 +91,7 @@ class Path:
             yield t, self.at(t)
             for old in list(self._solved)[:-_KEPT]:
                 del self._solved[old]
+                self._better.pop(old, None)
 
     def bracket(self, budget: float) -> tuple[float | None, float | None]:
         """Return the nearest factors solved on either side of an objective: above it, and within it."""
@@ -111,12 +114,24 @@ class Path:
             nearest = nearest[:-1]
             share = _extrapolate(nearest, t, len(nearest) // 2)
         known = [self._solved[s] for s in nearest]
-        theta = np.tensordot(share, [s.theta for s in known], 1)
-        multipliers = np.tensordot(share, [s.multipliers for s in known], 1)
+        refined = [self._refined(s) for s in nearest]
+        theta = np.tensordot(share, [theta for theta, _ in refined], 1)
+        multipliers = np.tensordot(share, [multipliers for _, multipliers in refined], 1)
         if smooth:
-            return Start(theta, multipliers, first.hessian)
+            return Start(theta, multipliers, first.hessian, after=0)  # likely to be the answer
         alpha = np.clip(np.tensordot(share, [s.alpha for s in known], 1), 0.0, self.task.problem.weight)
         return Start(theta, multipliers, first.hessian, alpha)
+
+    def _refined(self, t: float) -> tuple[Array, Array]:
+        """Return parameters and multipliers of the solution at ``t`` after one more step, which costs no pass."""
+        if t not in self._better:
+            solution = self._solved[t]
+            self._better[t] = solution.theta, solution.multipliers
+            if solution.hessian is not None and solution.gradient is not None and solution is not self.free:
+                factor = Factor(solution.hessian)
+                step, multipliers = constrained_step(self.problem(t), solution.theta, solution.gradient, factor)
+                self._better[t] = solution.theta + step, multipliers
+        return self._better[t]
 
 
 def _extrapolate(nodes: Sequence[float], t: float, degree: int) -> Array:

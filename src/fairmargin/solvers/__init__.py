@@ -84,28 +84,39 @@ def solve_free_and_bound(
     Both are solved on a sample first (recursively), and then in single precision. The errors that a sample makes
     in the two are nearly the same, so that the bound solution starts from the sample's, corrected by the free
     one's error. ``near`` are starts for the two that make samples needless. ``free_tol`` is for the free solution
-    where it is only what the other is compared with: 1e-6 gives its covariances to five digits.
+    where it is only what the other is compared with: 1e-6 gives its covariances to five digits. Single precision
+    will do for that, and no proof is needed.
     """
     free_problem = problem.unconstrained()
     rough = max(tol, free_tol)
     pair = _roughly(problem, bind, (rough, tol), max_iter) if problem.loss.smooth and near is None else None
     if pair is not None:
-        close = len(pair[0].scores) == len(problem.y)
-        near = (
-            Start(pair[0].theta, hessian=pair[0].hessian, after=pair[0].certificate.n_iter if close else None),
-            None,
-        )
-    free = solve(free_problem, start=None if near is None else near[0], tol=rough, max_iter=max_iter)
+        near = (_continue(pair[0], problem), None)
+    if pair is not None and _is_enough(pair[0], problem, free_tol):
+        free = pair[0]
+    else:
+        free = solve(free_problem, start=None if near is None else near[0], tol=rough, max_iter=max_iter)
     if pair is not None:
         start: Start | None = _correct(pair[1], pair[0], free)
     else:
         start = Start(free.theta, hessian=free.hessian) if near is None else near[1]
     bound = bind(problem, free)
     if bound.violation(free.theta) == 0.0 and rough > tol:  # it may be the answer: then at full accuracy
-        free = solve(free_problem, start=Start(free.theta, hessian=free.hessian), tol=tol, max_iter=max_iter)
+        free = solve(free_problem, start=_continue(free, problem), tol=tol, max_iter=max_iter)
     if bound.violation(free.theta) == 0.0:
         return free, replace(free, multipliers=np.zeros(bound.n_rows))
     return free, solve(bound, start=start, tol=tol, max_iter=max_iter)
+
+
+def _is_enough(rough: Solution, problem: Problem, free_tol: float) -> bool:
+    """Whether a free solution in single precision, without proof, is as good as what it is needed for."""
+    return len(rough.scores) == len(problem.y) and free_tol > SINGLE_TOL and rough.certificate.status == "solved"
+
+
+def _continue(rough: Solution, problem: Problem) -> Start:
+    """Return a start at a rough solution, on a sample or on everybody: then it may well be the answer."""
+    everybody = len(rough.scores) == len(problem.y)
+    return Start(rough.theta, hessian=rough.hessian, after=rough.certificate.n_iter if everybody else None)
 
 
 def _roughly(
@@ -116,7 +127,7 @@ def _roughly(
     sample = take_sample(problem if twin is None else twin)
     if sample is None:
         return None
-    pair = _rough_pair(sample, bind, None, (SAMPLE_TOL, SAMPLE_TOL), min(20, max_iter))
+    pair = _on_sample(sample, bind, min(20, max_iter))
     if not all(np.all(np.isfinite(s.theta)) for s in pair):
         return None
     if twin is None or not fits_single(pair[0].hessian):
@@ -124,6 +135,13 @@ def _roughly(
     return _rough_pair(
         twin, bind, pair, (max(tols[0], SINGLE_TOL), max(tols[1], SINGLE_TOL)), min(SINGLE_STEPS, max_iter)
     )
+
+
+def _on_sample(problem: Problem, bind: Bind, max_iter: int) -> tuple[Solution, Solution]:
+    """Solve both problems on a sample, starting from a sample of that if it is large."""
+    smaller = take_sample(problem)
+    before = None if smaller is None else _on_sample(smaller, bind, max_iter)
+    return _rough_pair(problem, bind, before, (SAMPLE_TOL, SAMPLE_TOL), max_iter)
 
 
 def _rough_pair(

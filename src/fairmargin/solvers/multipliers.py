@@ -37,6 +37,7 @@ _WARM_WIDTH = 0.005  # and where dual variables of a problem close by are known
 _NARROW = 0.1  # corners below this width are worked on with the people near the margin only
 _REACH = 0.25  # how near that is, at first
 _ASTRAY = 1e-3  # gap on everybody of a solution for the people near the margin that is worse than its start
+_FEW_CROSSED = 0.05  # people who were thought far from the margin, relative to those near it, and join them
 _REACH_WIDTHS = 12.0  # a corner this many times narrower than the reach leaves the others alone
 _NEAR_STEPS = 120  # for the people near the margin, unless some must have crossed
 _FEW_ENTRIES = 4_000_000  # of the rows of these people, to be handled as one dense matrix
@@ -73,8 +74,8 @@ def solve_multipliers(
     """Solve a problem with the hinge loss to a relative duality gap of ``tol``.
 
     Two rounds with a wide corner see everybody. Further ones only the people within a reach of the margin:
-    the others' losses are straight, which leaves a linear term. If somebody turns out to have crossed, the
-    certificate on everybody shows it, and the reach grows.
+    the others' losses are straight, which leaves a linear term. If people turn out to have crossed, the
+    certificate on everybody shows it: a few join those near the margin, for more the reach grows.
     """
     if start is not None and start.alpha is not None:
         state = _Rounds(Start(start.theta, start.multipliers), start.alpha / problem.weight, _WARM_WIDTH)
@@ -87,9 +88,10 @@ def solve_multipliers(
     else:
         state = _Rounds(start, None, _FIRST_WIDTH)
         scores, reach = _rounds(problem, state, max(tol, 1e-3), max_iter, _NARROW).scores, _REACH
+    joined = none = np.empty(0, dtype=np.intp)
     while True:
         margins = problem.y * scores
-        near = _near_margin(margins, reach, problem.design.shape[1])
+        near = _near_margin(margins, reach, problem.design.shape[1], joined)
         if len(near) > 0.7 * len(margins) or len(near) < problem.design.shape[1] or state.n_iter >= max_iter:
             return _finish(problem, state, tol, max_iter)
         part = _restrict(problem, near, margins)
@@ -102,12 +104,23 @@ def solve_multipliers(
         solution = None if found is None else _on_everybody(problem, state, found, near)
         if solution is not None and solution.certificate.gap <= tol:
             return solution
-        reach = max(4.0 * reach, _REACH)
-        if solution is None or solution.certificate.gap > _ASTRAY:  # so many have crossed that it was for nothing
-            state = entry
+        crossed = none if solution is None else _crossed(problem, margins, solution, near)
+        if 0 < len(crossed) <= _FEW_CROSSED * len(near):
+            joined = np.concatenate([near, crossed])
+        else:
+            joined, reach = none, max(4.0 * reach, _REACH)
+        if solution is None or (not len(joined) and solution.certificate.gap > _ASTRAY):
+            state = entry  # so many have crossed that it was for nothing
         else:
             scores = solution.scores
             state.width = max(state.width, 1e-2 * min(reach, 1.0))
+
+
+def _crossed(problem: Problem, margins: Array, solution: Solution, near: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the people who were not near the margin and are on its other side now."""
+    crossed = (margins < 1.0) != (problem.y * solution.scores < 1.0)
+    crossed[near] = False
+    return np.flatnonzero(crossed)
 
 
 def _warm_reach(problem: Problem, scores: Array) -> float:
@@ -183,12 +196,17 @@ def _is_large(problem: Problem) -> bool:
     return n * p > _FEW_ENTRIES or p > _FEW_COLUMNS
 
 
-def _near_margin(margins: Array, reach: float, least: int) -> NDArray[np.intp]:
-    """Return the people within ``reach`` of the margin; at least so many that they can fix the coefficients."""
+def _near_margin(margins: Array, reach: float, least: int, joined: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the people within ``reach`` of the margin, and those who ``joined`` them.
+
+    At least so many that they can fix the coefficients.
+    """
     distance = np.abs(1.0 - margins)
     if least < len(distance):
         reach = max(reach, float(np.partition(distance, least)[least]))
-    return np.flatnonzero(distance <= reach)
+    near = distance <= reach
+    near[joined] = True
+    return np.flatnonzero(near)
 
 
 def _restrict(problem: Problem, near: NDArray[np.intp], margins: Array) -> Problem:

@@ -8,10 +8,11 @@ once, that is a dual problem in K unknowns (:func:`fairmargin.solvers.small.solv
 One ``matvec`` and one ``rmatvec`` an iteration; the line search works on the N scores alone. A feasible point
 stays feasible, because the step ends in the box and steps are never longer than 1. Three things save passes over
 the data, and above all sandwiches, the dearest ones: the way from zero to the neighbourhood of the optimum is
-gone on samples of the people, each six times the one before; a Hessian is kept as long as steps taken with it cut
-the duality gap fast (the chord method); and where no direction is too flat for that, samples and first steps on
-everybody are in single precision. The gap is quadratic in the error of the gradient, so float32's seven digits
-bring it close to 1e-9 already; the point returned and its certificate are always of float64.
+gone on samples of the people, each six times the one before; a Hessian is kept, corrected by what every step shows
+of the curvature along it (BFGS), as long as a new one would cost more steps than it saves; and where no direction
+is too flat for that, samples and first steps on everybody are in single precision. The gap is quadratic in the
+error of the gradient, so float32's seven digits bring it close to 1e-9 already; the point returned and its
+certificate are always of float64.
 
 Reference: Nocedal and Wright, Numerical Optimization, 2nd edition, chapter 18 (SQP); the problem is convex,
 so the exact Hessian and an Armijo search on ``L`` converge globally and quadratically.
@@ -34,11 +35,16 @@ Array = NDArray[np.float64]
 _SAMPLE_SHRINK = 6  # each sample has this share of the rows of the next
 _SAMPLE_ROWS = 3000  # smallest sample worth starting on
 _SAMPLE_PER_COLUMN = 20  # rows a column that make a sample's optimum worth having
-SAMPLE_TOL = 1e-4
+SAMPLE_TOL = 1e-2
 SINGLE_TOL = 5e-10  # about where the rounding of float32 shows in the gap
 SINGLE_STEPS = 8  # to get there
-_KEEP_HESSIAN = 0.03  # keep the Hessian while a step leaves less than this share of the gap
+_KEEP_HESSIAN = 0.01  # keep a Hessian of some of the people while a step leaves less than this share of the gap
+_SLOW = 0.5  # a step that leaves more than this share of the gap had a bad Hessian
+_FAST = 5.0  # a step with a new Hessian leaves exp(-this) of the gap, near the end
+_CREDIBLE = 10.0  # a secant's curvature beyond this many times the Hessian's is noise
 _SINGLE_PIVOT = 1e-4  # least pivot of a Hessian that single precision is good enough for
+_SECANT_PIVOT = 1e-8  # and of one that rounding in a correction cannot turn over
+_STRAIGHT = 5e-7  # a change of scores so small that its cube is beyond rounding
 _LAST = 1e-5  # relative gap from which one more step is likely to be the last
 _NEAR = 1e-2  # relative gap within which a Hessian of the point itself must do well
 _ARMIJO = 1e-4
@@ -48,6 +54,7 @@ _LONGEST = 1e6  # times a step that no curvature limits
 _FLAT = 0.1  # share of a step's slope that may be left where a line search ends
 _FLATTER = 0.5  # a full step may end this steep, uphill, relative to where it began
 _ROUNDING = 50.0  # changes of the objective below this many times its last digit mean nothing
+_EPSILON = {kind: float(np.finfo(kind).eps) for kind in "fd"}
 _CLEAR = 1e3  # times that, and they can be trusted
 _PATIENCE = 4  # iterations without progress in the gap before giving up
 
@@ -77,6 +84,7 @@ class _State:
     terms: float  # sum_i -c_i l*(-a_i), the data part of the dual bound
     alpha: Array
     curvature: Array
+    bent: int  # people whose loss is curved here
     pull: Array  # Xa'(alpha y)
     gradient: Array
 
@@ -110,10 +118,11 @@ def solve_newton(
     for n_iter in range(before, max(before, max_iter) + 1):
         last_gap, gap = gap, _gap_estimate(problem, state, multipliers) if feasible else np.inf
         unit = problem.gap_unit(state.objective)
-        if gap <= tol * unit and not proof:
+        close = min(gap, state.objective - problem.trivial_bound) <= tol * unit
+        if close and not proof:
             certificate = Certificate(state.objective, state.objective - gap, tol, 0.0, n_iter, "solved")
-            return _solution(state, multipliers, certificate, hessian)
-        if gap <= tol * unit:
+            return _solution(_nudge(problem, state), multipliers, certificate, hessian)
+        if close:
             state = _settle(problem, state, reach)
             certificate = _certify(problem, state, multipliers, n_iter, "solved")
             if certificate.gap <= tol:
@@ -127,7 +136,7 @@ def solve_newton(
         if n_iter >= max_iter or stalled >= patience or np.isnan(state.objective):
             status = "iteration limit" if n_iter >= max_iter else "inaccurate"
             break
-        fresh = hessian is None or gap > _KEEP_HESSIAN * last_gap
+        fresh = hessian is None or _is_stale(problem, state, gap, last_gap, tol * unit)
         if hessian is None or fresh:
             single = single and not (fresh_last and gap < _NEAR * unit)
             hessian, factor, single = _curve(problem, state, damping, single)
@@ -150,8 +159,12 @@ def solve_newton(
         at_rounding = feasible and _at_rounding(state, step)
         multipliers = new_multipliers
         # Close to the end the point is made ready for its certificate before the pass, not after it.
-        state = _complete(problem, _centre(problem, trial) if proof and gap < _LAST * unit else trial)
-        reach = max(reach, float(np.abs(state.scores).max()))
+        left, state = state, _complete(problem, _centre(problem, trial) if proof and gap < _LAST * unit else trial)
+        if state.bent == len(state.scores) and factor.pivot >= _SECANT_PIVOT:
+            hessian = _secant(hessian, state.theta - left.theta, state.gradient - left.gradient)
+            factor = None
+        if proof:
+            reach = max(reach, float(np.abs(state.scores).max()))
         feasible = feasible or length >= 1.0
     if feasible:
         _, state, multipliers = best
@@ -172,7 +185,8 @@ def _evaluate(problem: Problem, theta: Array, scores: Array) -> _State:
     alpha = -problem.weight * slope
     loss = float(problem.weight @ value)
     objective, terms = loss + problem.penalty(theta), loss + float(alpha @ margins)
-    return _State(theta, scores, objective, terms, alpha, curvature, np.empty(0), np.empty(0))
+    bent = len(curvature) if curvature.min() > 0 else int(np.count_nonzero(curvature))
+    return _State(theta, scores, objective, terms, alpha, curvature, bent, np.empty(0), np.empty(0))
 
 
 def _complete(problem: Problem, state: _State) -> _State:
@@ -180,6 +194,37 @@ def _complete(problem: Problem, state: _State) -> _State:
     state.pull = problem.design.rmatvec(state.alpha * problem.y)
     state.gradient = problem.penalty_gradient(state.theta) - state.pull
     return state
+
+
+def _is_stale(problem: Problem, state: _State, gap: float, last_gap: float, goal: float) -> bool:
+    """Whether a new Hessian is worth its price, at a gap that was ``last_gap`` before the last step.
+
+    If steps go on like the last one, the new Hessian, with which they are fast, must save more of them than it costs.
+    """
+    if not np.isfinite(last_gap) or gap <= 0:
+        return False
+    left = gap / last_gap if last_gap > 0 else np.inf
+    if state.bent < len(state.scores):  # people enter and leave the Hessian, far away many
+        return left > _KEEP_HESSIAN or gap > state.objective - problem.trivial_bound
+    if left >= _SLOW:
+        return True
+    way = np.log(max(gap / goal, 1.0))
+    return way / -np.log(left) > _cost_of_hessian(problem) + way / _FAST
+
+
+def _cost_of_hessian(problem: Problem) -> float:
+    """Return, roughly, how many steps take as long as a sandwich; the seconds are one machine's."""
+    n, p = problem.design.shape
+    return 3.5e-11 * n * p**2 / (2e-4 + n * (8e-9 + 2e-10 * p))
+
+
+def _secant(hessian: Array, step: Array, change: Array) -> Array:
+    """Return the Hessian corrected along a step by the change of the gradient, as Broyden and others do (BFGS)."""
+    image = hessian @ step
+    old, curve = float(step @ image), float(step @ change)
+    if not old / _CREDIBLE < curve < old * _CREDIBLE:
+        return hessian
+    return hessian - np.outer(image, image / old) + np.outer(change, change / curve)
 
 
 def _curve(problem: Problem, state: _State, damping: float, single: bool) -> tuple[Array, Factor, bool]:
@@ -200,10 +245,10 @@ def _curve(problem: Problem, state: _State, damping: float, single: bool) -> tup
 
 def _hessian(problem: Problem, state: _State, single: bool = False) -> Array:
     curvature = state.curvature
-    if not np.any(curvature):  # a loss that is straight here, as the smoothed hinge at 0: bend it by its slope
+    if state.bent == 0:  # a loss that is straight here, as the smoothed hinge at 0: bend it by its slope
         curvature = state.alpha / problem.weight
-    bent = np.flatnonzero(curvature)
-    rows = bent if len(bent) < 0.7 * len(curvature) else None  # rows without curvature add nothing
+    # Rows without curvature add nothing.
+    rows = np.flatnonzero(curvature) if 0 < state.bent < 0.7 * len(curvature) else None
     return problem.design.sandwich(problem.weight * curvature, rows, single) + np.diag(problem.ridge)
 
 
@@ -224,19 +269,48 @@ def _centre(problem: Problem, state: _State) -> _State:
 
     By Newton steps that touch the N scores alone, so that the gradient is not known afterwards.
     """
-    if not problem.design.fit_intercept or problem.ridge[-1] > 0 or np.any(problem.rows[:, -1]):
+    if not _has_free_intercept(problem):
         return state
     for _ in range(3):
         curvature = float(problem.weight @ state.curvature)
         shift = (float(state.alpha @ problem.y) - problem.intercept_tilt) / max(curvature, 1e-100)
         if abs(shift) <= 1e-15 * (1.0 + abs(state.theta[-1])) or abs(shift) > 1e-2:
             break
+        if abs(shift) < _STRAIGHT:  # Newton squares what is left, which is rounding now
+            return _shift(problem, state, shift)
         theta = state.theta.copy()
         theta[-1] += shift
         state = _evaluate(problem, theta, state.scores + shift)
-        if abs(shift) < 1e-8:  # Newton squares what is left, which is rounding now
-            break
     return state
+
+
+def _shift(problem: Problem, state: _State, shift: float) -> _State:
+    """Return the state with the intercept moved so little that the losses are parabolas on the way."""
+    theta, scores = state.theta.copy(), state.scores + shift
+    theta[-1] += shift
+    bend = problem.weight * state.curvature
+    loss = state.objective - problem.penalty(state.theta)
+    loss += shift * (0.5 * shift * float(bend.sum()) - float(state.alpha @ problem.y))
+    alpha = state.alpha - shift * (bend * problem.y)
+    objective, terms = loss + problem.penalty(theta), loss + float(alpha @ (problem.y * scores))
+    return replace(state, theta=theta, scores=scores, objective=objective, terms=terms, alpha=alpha)
+
+
+def _nudge(problem: Problem, state: _State) -> _State:
+    """Move a free intercept by the last of its Newton steps, nothing else: no work over people but one sum."""
+    if not _has_free_intercept(problem):
+        return state
+    shift = -state.gradient[-1] / max(float(problem.weight @ state.curvature), 1e-100)
+    if abs(shift) > 1e-2:
+        return state
+    theta = state.theta.copy()
+    theta[-1] += shift
+    return replace(state, theta=theta, scores=state.scores + state.scores.dtype.type(shift))
+
+
+def _has_free_intercept(problem: Problem) -> bool:
+    """Whether the intercept enters the losses only."""
+    return problem.design.fit_intercept and problem.ridge[-1] == 0 and not np.any(problem.rows[:, -1])
 
 
 def _at_rounding(state: _State, step: Array) -> bool:
@@ -246,22 +320,23 @@ def _at_rounding(state: _State, step: Array) -> bool:
 
 def _digit(state: _State) -> float:
     """Return what rounding may do to the objective, summed up in the precision of the scores."""
-    return _ROUNDING * float(np.finfo(state.scores.dtype).eps) * abs(state.objective)
+    return _ROUNDING * _EPSILON[state.scores.dtype.char] * abs(state.objective)
 
 
 def _gap_estimate(problem: Problem, state: _State, multipliers: Array) -> float:
     """Return the duality gap but for the intercept, whose part is estimated: no pass over the data."""
-    r = state.gradient + problem.rows.T @ multipliers
-    gap = support(problem.lower, problem.upper, multipliers)
-    gap -= float(multipliers @ (problem.rows @ state.theta))
-    penalised = problem.ridge > 0
-    gap += 0.5 * float(np.sum(r[penalised] ** 2 / problem.ridge[penalised]))
-    rest = np.abs(r[~penalised])
-    if problem.design.fit_intercept and rest.size == 1:
-        gap += float(rest[0]) * min(rest[0] / max(problem.weight @ state.curvature, 1e-100), 1.0)
+    r, gap = state.gradient, 0.0
+    if problem.n_rows:
+        r = r + multipliers @ problem.rows
+        gap = support(problem.lower, problem.upper, multipliers) - float(multipliers @ (problem.rows @ state.theta))
+    gap += 0.5 * float(problem.inverse_ridge @ (r * r))
+    free = problem.unpenalised
+    if problem.design.fit_intercept and len(free) == 1:
+        rest = abs(float(r[-1]))
+        gap += rest * min(rest / max(float(problem.weight @ state.curvature), 1e-100), 1.0)
     else:
-        gap += float(rest @ problem.radius(state.theta)[~penalised])
-    return min(gap, state.objective - problem.trivial_bound)
+        gap += float(np.abs(r[free]) @ problem.radius(state.theta)[free])
+    return gap
 
 
 def _line_search(problem: Problem, state: _State, step: Array, feasible: bool) -> tuple[float, _State]:
@@ -278,14 +353,14 @@ def _line_search(problem: Problem, state: _State, step: Array, feasible: bool) -
         return 1.0, full
     if slope >= 0:
         return 0.0, state
-    end = float(problem.penalty_gradient(full.theta) @ step) - float(full.alpha @ (problem.y * change))
-    if -slope > _CLEAR * _digit(state):
+    longest = 1.0
+    if state.bent and -slope > _CLEAR * _digit(state):
         accepted = full.objective <= state.objective + _ARMIJO * slope
     else:
+        end = float(problem.penalty_gradient(full.theta) @ step) - float(full.alpha @ (problem.y * change))
         accepted = end <= -_FLATTER * slope
-    longest = 1.0
-    if end < 0 and not np.any(state.curvature):
-        longest, accepted = _room(problem, state.theta, step), False
+        if end < 0 and not state.bent:
+            longest, accepted = _room(problem, state.theta, step), False
     if accepted:
         return 1.0, full
     length = _minimise_on_segment(problem, state, step, change, longest)
@@ -329,7 +404,7 @@ def _certify(problem: Problem, state: _State, multipliers: Array, n_iter: int, s
 
 
 def _solution(state: _State, multipliers: Array, certificate: Certificate, hessian: Array | None) -> Solution:
-    return Solution(state.theta, multipliers, state.scores, state.alpha, certificate, hessian)
+    return Solution(state.theta, multipliers, state.scores, state.alpha, certificate, hessian, state.gradient)
 
 
 def _start_on_sample(problem: Problem, tol: float, max_iter: int) -> Start:

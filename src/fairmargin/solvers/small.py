@@ -29,14 +29,14 @@ class Factor:
     """
 
     def __init__(self, matrix: Array, shift: float = 1e-13) -> None:
-        diagonal = np.diag(matrix)
-        size = np.where(diagonal > 0, diagonal, 1.0)
-        self._scale = 1.0 / np.sqrt(size)
-        scaled = matrix * self._scale * self._scale[:, None]
-        here = np.arange(len(diagonal))
-        base = scaled[here, here].copy()
+        diagonal = matrix.diagonal()
+        self._scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        scaled = matrix * self._scale
+        scaled *= self._scale[:, None]
+        here = scaled.ravel()[:: len(diagonal) + 1]  # a view of the diagonal
+        base = here.copy()
         while True:
-            scaled[here, here] = base + shift
+            here[:] = base + shift
             self._factor, info = dpotrf(scaled, lower=1)
             if info == 0:
                 self.pivot = float(self._factor.diagonal().min()) ** 2
