@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+_MMAP_THRESHOLD = -3  # of glibc's mallopt
 PEERS = ("scikit-learn", "glum", "tabmat", "scikit-lego", "cvxpy", "clarabel", "ecos", "scs", "fairlearn")
 
 
@@ -122,10 +123,15 @@ def _in_fork(work, pipe):
 
 
 def _reset_peak():
-    """Give free memory back, forget the largest size so far, and return the present size."""
+    """Give free memory back, forget the largest size so far, and return the present size.
+
+    From now on large arrays are given back as soon as they are free: the peak is of what is in use.
+    """
     gc.collect()
     try:
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(_MMAP_THRESHOLD, 1 << 17)
+        libc.malloc_trim(0)
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
     except OSError:

@@ -128,21 +128,33 @@ def cvxpy_loss_bound(people, limit, solver, C=1.0):
     return w.value, float(b.value)
 
 
-def slsqp(people, c, C=1.0):
-    """What the authors' code does: SLSQP, gradients by finite differences, the covariance a function to call."""
-    X, y = np.column_stack([people.X, np.ones(len(people))]), people.signed
-    z = people.z01 - people.z01.mean()
+def slsqp(people, c, C=1.0, start=0, lean=False):
+    """What the authors' code does: SLSQP from a random start, gradients by finite differences.
+
+    Like theirs it sums up the losses of positive and of negative margins by different formulas, and calls a function
+    for the covariance that centres the attribute each time. ``lean`` does both with less work.
+    """
+    X, y, z = np.column_stack([people.X, np.ones(len(people))]), people.signed, people.z01
+    centred = z - z.mean()
+
+    def log_probabilities(margins):
+        good = margins > 0
+        result = np.empty_like(margins)
+        result[good] = -np.log(1.0 + np.exp(-margins[good]))
+        result[~good] = margins[~good] - np.log(1.0 + np.exp(margins[~good]))
+        return result
 
     def objective(theta):
-        loss = np.logaddexp(0.0, -y * (X @ theta)).sum()
+        margins = y * (X @ theta)
+        loss = np.logaddexp(0.0, -margins).sum() if lean else -np.sum(log_probabilities(margins))
         return loss if np.isinf(C) else C * loss + 0.5 * theta[:-1] @ theta[:-1]
 
     def room(theta):
-        return c - abs(z @ (X @ theta)) / len(z)
+        return c - abs((centred if lean else z - np.mean(z)) @ (X @ theta)) / len(z)
 
     answer = scipy.optimize.minimize(
         objective,
-        np.random.default_rng(0).random(X.shape[1]),
+        np.random.default_rng(start).random(X.shape[1]),
         method="SLSQP",
         options={"maxiter": 100_000},
         constraints={"type": "ineq", "fun": room},

@@ -18,7 +18,7 @@ from fairmargin import (
 )
 
 TITLE = "Speed to the same optimum"
-BUDGET = (380, 32)
+BUDGET = (450, 34)
 GAMMA_LOSS, GAMMA_PERSON = 0.05, 0.5
 
 
@@ -37,6 +37,7 @@ class Entry:
     limit: float = 90.0  # seconds that a slow one may take
     objective: Any = None  # of (w, b), where it is not that of the problem
     stopped: Any = None  # seconds after which it was
+    starts: bool = False  # whether each run has a start of its own
 
 
 def run(found, budget):
@@ -130,8 +131,14 @@ class Speed:
             Entry("**fairmargin**", self.ours()),
             Entry("cvxpy, Clarabel", lambda: peers.cvxpy_logistic(p, 0.0, "CLARABEL"), slow),
             Entry("cvxpy, ECOS", lambda: peers.cvxpy_logistic(p, 0.0, "ECOS"), slow),
-            Entry("cvxpy, SCS", lambda: peers.cvxpy_logistic(p, 0.0, "SCS"), slow, limit=30.0),
-            Entry("SLSQP, numerical gradients", lambda: peers.slsqp(p, 0.0), slow),
+            Entry("cvxpy, SCS", lambda: peers.cvxpy_logistic(p, 0.0, "SCS"), slow, limit=20.0),
+            Entry("SLSQP, numerical gradients", lambda start=0: peers.slsqp(p, 0.0, start=start), slow, starts=True),
+            Entry(
+                "SLSQP, leaner evaluation",
+                lambda start=0: peers.slsqp(p, 0.0, start=start, lean=True),
+                slow,
+                starts=True,
+            ),
             Entry(
                 "fairlearn ExponentiatedGradient",
                 lambda: _nothing(peers.exponentiated_gradient(p, 0.01)),
@@ -147,14 +154,32 @@ class Speed:
         ]
         if self.found.quick:  # the rest takes minutes
             entries = [e for e in entries if e.name not in ("cvxpy, SCS", "fairlearn GridSearch, 21 points")]
-        result = self.compare("fair", "Fair logistic regression, c = 0", entries, peers.logistic, 0.0, share=0.4)
+        result = self.compare(
+            "fair",
+            "Fair logistic regression, c = 0",
+            entries,
+            peers.logistic,
+            0.0,
+            share=0.5,
+            note="""SLSQP starts at random, at another point in each run; it evaluates loss and covariance in the way
+            of the authors' code, or leaner: one formula for all margins, the attribute centred once. Objectives
+            include what their violation is worth, |cov| times the multiplier of fairmargin's solution: no
+            classifier's can be below the optimum then.""",
+            price=self.price(),
+        )
         ratio = _ratios(result, "**fairmargin**")
         for peer, asked, aim in (
             ("cvxpy, Clarabel", 50, 100),
             ("cvxpy, ECOS", 50, 100),
             ("SLSQP, numerical gradients", 200, 500),
         ):
-            self.claim_faster(f"{peer} / fair logistic regression, c = 0", result, ratio, peer, asked, aim)
+            what = f"{peer} / fair logistic regression, c = 0"
+            self.claim_faster(what, result, ratio, peer, asked, aim)
+
+    def price(self):
+        """Return what one unit more of covariance would save of the objective, at c = 0."""
+        p = self.people
+        return float(FairLogisticRegression().fit(p.X, p.y, sensitive_features=p.z).multipliers_.abs().max())
 
     def norm_penalty(self):
         p = self.people
@@ -261,7 +286,19 @@ class Speed:
     # --- measuring
 
     def compare(
-        self, key, title, entries, objective, c, *, share=0.12, rounds=None, limit=None, note="", relative_to=None
+        self,
+        key,
+        title,
+        entries,
+        objective,
+        c,
+        *,
+        share=0.12,
+        rounds=None,
+        limit=None,
+        note="",
+        relative_to=None,
+        price=0.0,
     ):
         budget = self.budget.share(share)
         log(f"  {self.people.name}: {title}")
@@ -280,22 +317,24 @@ class Speed:
             for e in slow:
                 if e.error or (number and budget.left < 1.5 * sum(e.runs) / len(e.runs)):
                     continue
-                answer = apart(lambda e=e: e.work(), 10.0 if self.found.quick else e.limit)
+                work = (lambda e=e, k=number: e.work(k)) if e.starts else e.work
+                answer = apart(work, 10.0 if self.found.quick else e.limit)
                 e.error, e.stopped = answer.get("error", ""), answer.get("stopped")
                 if not e.error:
                     e.runs.append(answer["seconds"])
                     e.peak, e.value = answer["peak"], answer["value"]
                 mine.runs.append(timed_once(mine.work))
-        self.report(title, entries, objective, c, limit, note, relative_to)
+        self.report(title, entries, objective, c, limit, note, relative_to, price)
         self.found.figures.setdefault(self.people.name, {})[key] = {e.name: median(e.runs) for e in entries if e.runs}
         return entries
 
-    def report(self, title, entries, objective, c, limit, note, relative_to):
+    def report(self, title, entries, objective, c, limit, note, relative_to, price):
         mine = next(e for e in entries if e.name.startswith("**"))
         for e in entries:
             e.reached = None
             if e.value is not None and e.value[0] is not None:
                 e.reached = float(e.objective(*e.value) if e.objective else objective(self.people, *e.value))
+                e.reached += price * max(0.0, abs(peers.covariance(self.people, e.value[0])) - (c or 0.0))
         comparable = [e.reached for e in entries if e.reached is not None and not e.other_problem]
         best = min(comparable, default=np.nan)
         unit = relative_to or (self.c_star if limit is not None else best)

@@ -47,7 +47,8 @@ def counts(estimator, X, y, z):
 # BLAS rounds otherwise and a step near the tolerance can go either way. A fit starts on a sixth of the people: one
 # more pass over all of them than with a quarter, for far less work on the sample. Passes in single precision are
 # halves, and those over the people near the margin, in most iterations of the hinge loss, count for nothing (they
-# are 41 or 47 for five attributes, as BLAS rounds).
+# are 41 or 47 for five attributes, as BLAS rounds). The squared hinge's second sandwich is over the people inside
+# the margin, for one pass over everybody less.
 RECORDED = {
     "logistic, unconstrained": (
         FairLogisticRegression(constraint=None),
@@ -62,7 +63,7 @@ RECORDED = {
     "logistic, half of c*": (
         FairLogisticRegression(constraint=CovarianceBound(0.5, relative=True)),
         1,
-        {"matvec": 8.5, "rmatvec": 9.5, "sandwich": 1.0, "iterations": 6},
+        {"matvec": 7.5, "rmatvec": 8.5, "sandwich": 1.0, "iterations": 6},
     ),
     "logistic, five attributes": (
         FairLogisticRegression(),
@@ -77,7 +78,7 @@ RECORDED = {
     "squared hinge, c = 0": (
         FairMarginClassifier(loss="squared_hinge"),
         1,
-        {"matvec": 7.5, "rmatvec": 8.5, "sandwich": 1.0, "iterations": 6},
+        {"matvec": 8.5, "rmatvec": 9.5, "sandwich": 1.5, "iterations": 7},
     ),
     "hinge, unconstrained": (
         FairLinearSVC(constraint=None),

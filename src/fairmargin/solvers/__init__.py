@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -159,23 +158,10 @@ def _rough_pair(
 
 
 def _correct(second: Solution, first: Solution, free: Solution) -> Start:
-    """Return a start for the bound problem: the sample's bound solution and Hessian, less the sample's errors."""
-    hessian = second.hessian
+    """Return a start for the bound problem: the sample's bound solution, less the error of its free one."""
     if len(first.scores) == len(free.scores):  # no sample: everybody, in single precision
-        return Start(second.theta, second.multipliers, hessian, after=second.certificate.n_iter)
-    if hessian is not None and first.hessian is not None and free.hessian is not None:
-        hessian = _add_within(hessian, free.hessian - first.hessian)
-    return Start(second.theta + (free.theta - first.theta), second.multipliers, hessian)
-
-
-def _add_within(a: Array, change: Array, factor: float = 3.0) -> Array:
-    """Return ``a + change``, kept within a factor of ``a`` in every direction: a small sample can be far off."""
-    try:
-        ratios, V = scipy.linalg.eigh(a + change, a, check_finite=False)
-    except np.linalg.LinAlgError:  # not definite, for lack of a penalty
-        return a
-    aV = a @ V  # V' a V = I
-    return (aV * np.clip(ratios, 1.0 / factor, factor)) @ aV.T
+        return Start(second.theta, second.multipliers, second.hessian, after=second.certificate.n_iter)
+    return Start(second.theta + (free.theta - first.theta), second.multipliers, second.hessian)
 
 
 @cache

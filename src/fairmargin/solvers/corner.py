@@ -50,7 +50,9 @@ class Corner:
         self.signed = problem.weight * problem.y
         # Signed rows of a few people, G with m = G theta, are worth a copy.
         n, p = problem.design.shape
-        self.G = problem.design.rows(slice(None)) * problem.y[:, None] if n * p <= _COPIED else None
+        self.G = problem.design.rows(slice(None)) if n * p <= _COPIED else None
+        if self.G is not None:
+            self.G *= problem.y[:, None]
         self.tilt = np.zeros(len(problem.ridge)) if problem.tilt is None else problem.tilt
         free = problem.ridge <= 0
         self.price = np.where(free, 0.0, 0.5 / np.where(free, 1.0, problem.ridge))
