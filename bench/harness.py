@@ -10,6 +10,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
 os.environ["NUMEXPR_NUM_THREADS"] = "1"
 
+import contextlib
 import ctypes
 import gc
 import importlib.metadata
@@ -19,6 +20,7 @@ import sys
 import time
 import traceback
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,14 +85,15 @@ def interleaved(works, rounds, budget, least=1):
     return {name: s for name, s in seconds.items() if s}, errors
 
 
-def apart(work, timeout):
+def apart(work, timeout, in_use=False):
     """Run ``work()`` in a forked process: dict with seconds, peak (bytes above the start) and value, or error.
 
-    Data are shared with the fork, so the peak counts what the work itself asks for.
+    Data are shared with the fork, so the peak counts what the work itself asks for. ``in_use`` leaves out what is
+    free again and only kept for reuse, which depends on what was done before; it takes more time.
     """
     context = multiprocessing.get_context("fork")
     mine, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_in_fork, args=(work, theirs))
+    process = context.Process(target=_in_fork, args=(work, theirs, in_use))
     process.start()
     theirs.close()
     try:
@@ -108,10 +111,10 @@ def _stopped(timeout):
     return {"error": f"stopped after {timeout:.0f} s", "stopped": timeout}
 
 
-def _in_fork(work, pipe):
+def _in_fork(work, pipe, in_use):
     try:
         before, files = _reset_peak(), _file_pages()
-        value, seconds = timed(work)
+        value, seconds = _afresh(work) if in_use else timed(work)
         # A fork has to look up the pages of libraries again: they are nobody's extra memory.
         grown = _peak() - before - (_file_pages() - files)
         pipe.send({"seconds": seconds, "peak": max(0, grown), "value": value})
@@ -122,16 +125,19 @@ def _in_fork(work, pipe):
         os._exit(0)
 
 
-def _reset_peak():
-    """Give free memory back, forget the largest size so far, and return the present size.
+def _afresh(work):
+    """Run ``work()`` where no memory is left from before and large arrays are given back as soon as they are free."""
+    with contextlib.suppress(OSError):  # not Linux
+        ctypes.CDLL("libc.so.6").mallopt(_MMAP_THRESHOLD, 1 << 17)
+    with ThreadPoolExecutor(1) as thread:  # another thread has memory of its own
+        return thread.submit(timed, work).result()
 
-    From now on large arrays are given back as soon as they are free: the peak is of what is in use.
-    """
+
+def _reset_peak():
+    """Give free memory back, forget the largest size so far, and return the present size."""
     gc.collect()
     try:
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(_MMAP_THRESHOLD, 1 << 17)
-        libc.malloc_trim(0)
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
     except OSError:

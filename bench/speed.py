@@ -45,8 +45,8 @@ def run(found, budget):
         """Training rows of the first split (70%), standardised numbers and indicators, C = 1 unless said otherwise.
         "excess" is the objective at the returned coefficients, evaluated by the benchmark itself, over the best of
         the table; "violation" by how much |cov| exceeds its bound. Memory is the growth of a forked process while
-        fitting. Fast ones are run in turn with each other (medians), slow ones in a process of their own, in turn
-        with a run of fairmargin."""
+        fitting, for fast ones without what is free again and only kept for reuse. Fast ones are run in turn with each
+        other (medians), slow ones in a process of their own, in turn with a run of fairmargin."""
     )
     names = ["Adult"] if found.quick else ["Adult", "Bank"]
     for name in names:
@@ -308,7 +308,7 @@ class Speed:
             e.runs, e.error = list(runs.get(e.name, [])), errors.get(e.name, e.error)
             if e.error or e.slow or e.work is None:
                 continue
-            alone = apart(lambda e=e: e.work(), max(20.0, budget.left))
+            alone = apart(lambda e=e: e.work(), max(20.0, budget.left), in_use=True)
             e.peak, e.value = alone.get("peak"), alone.get("value")
             e.error = alone.get("error", "")
         mine = next(e for e in entries if e.name.startswith("**"))

@@ -83,6 +83,25 @@ def test_a_try_on_too_few_people_is_taken_back(monkeypatch):
     assert all(model.certificate_.gap <= 1e-9 for model in frontier.estimators_)
 
 
+def test_a_few_who_crossed_join_those_near_the_margin(monkeypatch):
+    """A reach so short that somebody crosses: they join, the reach stays, and nothing is begun anew."""
+    X, y, z = people(6000, 8, seed=5)
+    exact = FairLinearSVC().fit(X, y, sensitive_features=z).certificate_
+    asked, near_margin = [], multipliers._near_margin
+
+    def listen(margins, reach, least, joined):
+        asked.append((reach, len(joined)))
+        return near_margin(margins, reach, least, joined)
+
+    monkeypatch.setattr(multipliers, "_near_margin", listen)
+    monkeypatch.setattr(multipliers, "_REACH", 0.01)
+    joined = FairLinearSVC().fit(X, y, sensitive_features=z).certificate_
+    assert joined.gap <= 1e-9
+    assert joined.objective == pytest.approx(exact.objective, rel=2e-9)
+    assert any(count for _, count in asked)
+    assert {reach for reach, _ in asked} == {0.01}
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "smoothed_hinge"])
 def test_frontiers_by_loss_have_a_multiplier_at_every_point(seed, loss):
@@ -165,3 +184,28 @@ def test_single_precision_is_used_where_it_pays(monkeypatch):
     monkeypatch.setattr(Problem, "single", lambda self: made.append(single(self)) or made[-1])
     FairLogisticRegression().fit(X, y, sensitive_features=z)
     assert any(twin is not None for twin in made)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_unconstrained_covariance_is_that_of_the_unconstrained_classifier(seed):
+    """It is compared with only, and so found in single precision and without proof: to five digits, at any size."""
+    X, y, z = people(40_000, 12, seed=seed)
+    fair = FairLogisticRegression().fit(X, y, sensitive_features=z)
+    free = FairLogisticRegression(constraint=None, tol=1e-12).fit(X, y, sensitive_features=z)
+    expected = free.covariance_.to_numpy()
+    np.testing.assert_allclose(fair.unconstrained_covariance_.to_numpy(), expected, rtol=1e-5)
+    assert fair.certificate_.gap <= 1e-9
+    assert fair.diagnostics_.decisions_changed == pytest.approx(
+        np.mean(fair.predict(X) != free.predict(X)), abs=2.0 / len(X)
+    )
+
+
+@pytest.mark.parametrize(
+    ("estimator", "most"), [(FairLogisticRegression(), 1.0), (FairMarginClassifier("squared_hinge"), 3.0)]
+)
+def test_a_frontier_started_near_each_point_needs_few_steps(estimator, most):
+    X, y, z = people(20_000, 10, seed=1)
+    frontier = FairnessFrontier(estimator, n_points=51).fit(X, y, sensitive_features=z)
+    steps = [model.n_iter_ for model in frontier.estimators_]
+    assert np.mean(steps[6:]) <= most
+    assert max(model.certificate_.gap for model in frontier.estimators_) <= 1e-9

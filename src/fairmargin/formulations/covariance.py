@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from fairmargin.constraints import CovarianceBound
 from fairmargin.formulations.task import Outcome, Task, solve_task, start_at
 from fairmargin.problem import Problem, Solution
-from fairmargin.solvers import Start, solve_free_and_bound
-from fairmargin.solvers.small import Factor, constrained_step
+from fairmargin.solvers import Start, refined, solve_free_and_bound
 
 __all__ = ["Path"]
 
@@ -61,7 +60,7 @@ class Path:
         self.free = replace(free, multipliers=np.zeros(task.problem.n_rows))
         self.task, self.reach, self.signed = task, np.asarray(reach, float), signed
         self._solved: dict[float, Solution] = {1.0: self.free}
-        self._better: dict[float, tuple[Array, Array]] = {}  # parameters and multipliers, refined
+        self._better: dict[float, Solution] = {}  # refined
 
     def problem(self, t: float) -> Problem:
         """Return the problem at ``t``."""
@@ -114,23 +113,19 @@ class Path:
             nearest = nearest[:-1]
             share = _extrapolate(nearest, t, len(nearest) // 2)
         known = [self._solved[s] for s in nearest]
-        refined = [self._refined(s) for s in nearest]
-        theta = np.tensordot(share, [theta for theta, _ in refined], 1)
-        multipliers = np.tensordot(share, [multipliers for _, multipliers in refined], 1)
+        better = [self._refined(s) for s in nearest]
+        theta = np.tensordot(share, [s.theta for s in better], 1)
+        multipliers = np.tensordot(share, [s.multipliers for s in better], 1)
         if smooth:
             return Start(theta, multipliers, first.hessian, after=0)  # likely to be the answer
         alpha = np.clip(np.tensordot(share, [s.alpha for s in known], 1), 0.0, self.task.problem.weight)
         return Start(theta, multipliers, first.hessian, alpha)
 
-    def _refined(self, t: float) -> tuple[Array, Array]:
-        """Return parameters and multipliers of the solution at ``t`` after one more step, which costs no pass."""
+    def _refined(self, t: float) -> Solution:
+        """Return the solution at ``t`` one step further, which takes no pass: its error is not to be passed on."""
         if t not in self._better:
             solution = self._solved[t]
-            self._better[t] = solution.theta, solution.multipliers
-            if solution.hessian is not None and solution.gradient is not None and solution is not self.free:
-                factor = Factor(solution.hessian)
-                step, multipliers = constrained_step(self.problem(t), solution.theta, solution.gradient, factor)
-                self._better[t] = solution.theta + step, multipliers
+            self._better[t] = solution if solution is self.free else refined(self.problem(t), solution)
         return self._better[t]
 
 

@@ -22,12 +22,14 @@ from fairmargin.solvers.newton import (
     SINGLE_TOL,
     Start,
     fits_single,
+    refined,
+    single_tol,
     solve_newton,
     take_sample,
 )
 from fairmargin.solvers.proximal import solve_proximal
 
-__all__ = ["Start", "few_threads", "fits_single", "solve", "solve_free_and_bound"]
+__all__ = ["Start", "few_threads", "fits_single", "refined", "solve", "solve_free_and_bound"]
 
 Array = NDArray[np.float64]
 Bind = Callable[[Problem, Solution], Problem]
@@ -131,9 +133,7 @@ def _roughly(
         return None
     if twin is None or not fits_single(pair[0].hessian):
         return pair
-    return _rough_pair(
-        twin, bind, pair, (max(tols[0], SINGLE_TOL), max(tols[1], SINGLE_TOL)), min(SINGLE_STEPS, max_iter)
-    )
+    return _rough_pair(twin, bind, pair, (max(tols[0], SINGLE_TOL), single_tol(tols[1])), min(SINGLE_STEPS, max_iter))
 
 
 def _on_sample(problem: Problem, bind: Bind, max_iter: int) -> tuple[Solution, Solution]:
@@ -149,12 +149,13 @@ def _rough_pair(
     """Return the free and the bound solution without proofs, started from a rougher pair if there is one."""
     quick: dict[str, Any] = {"max_iter": max_iter, "proof": False}
     start = None if before is None else Start(before[0].theta, hessian=before[0].hessian)
-    free = solve_newton(problem.unconstrained(), start=start, tol=tols[0], **quick)
+    alone = problem.unconstrained()
+    free = refined(alone, solve_newton(alone, start=start, tol=tols[0], **quick))
     bound = bind(problem, free)
     if bound.violation(free.theta) == 0.0:
         return free, replace(free, multipliers=np.zeros(bound.n_rows))
     start = Start(free.theta, hessian=free.hessian) if before is None else _correct(before[1], before[0], free)
-    return free, solve_newton(bound, start=start, tol=tols[1], **quick)
+    return free, refined(bound, solve_newton(bound, start=start, tol=tols[1], **quick))
 
 
 def _correct(second: Solution, first: Solution, free: Solution) -> Start:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from fairmargin.problem import Certificate, Problem, Solution, support
 from fairmargin.solvers.small import Factor, constrained_step, flatten
 
-__all__ = ["Start", "solve_newton"]
+__all__ = ["Start", "refined", "single_tol", "solve_newton"]
 
 Array = NDArray[np.float64]
 
@@ -38,6 +38,7 @@ _SAMPLE_PER_COLUMN = 20  # rows a column that make a sample's optimum worth havi
 SAMPLE_TOL = 1e-2
 SINGLE_TOL = 5e-10  # about where the rounding of float32 shows in the gap
 SINGLE_STEPS = 8  # to get there
+_REFINED = 10.0  # times that a refined solution's gap is smaller, at least
 _KEEP_HESSIAN = 0.01  # keep a Hessian of some of the people while a step leaves less than this share of the gap
 _SLOW = 0.5  # a step that leaves more than this share of the gap had a bad Hessian
 _FAST = 5.0  # a step with a new Hessian leaves exp(-this) of the gap, near the end
@@ -121,7 +122,7 @@ def solve_newton(
         close = min(gap, state.objective - problem.trivial_bound) <= tol * unit
         if close and not proof:
             certificate = Certificate(state.objective, state.objective - gap, tol, 0.0, n_iter, "solved")
-            return _solution(_nudge(problem, state), multipliers, certificate, hessian)
+            return _solution(state, multipliers, certificate, hessian)
         if close:
             state = _settle(problem, state, reach)
             certificate = _certify(problem, state, multipliers, n_iter, "solved")
@@ -296,18 +297,6 @@ def _shift(problem: Problem, state: _State, shift: float) -> _State:
     return replace(state, theta=theta, scores=scores, objective=objective, terms=terms, alpha=alpha)
 
 
-def _nudge(problem: Problem, state: _State) -> _State:
-    """Move a free intercept by the last of its Newton steps, nothing else: no work over people but one sum."""
-    if not _has_free_intercept(problem):
-        return state
-    shift = -state.gradient[-1] / max(float(problem.weight @ state.curvature), 1e-100)
-    if abs(shift) > 1e-2:
-        return state
-    theta = state.theta.copy()
-    theta[-1] += shift
-    return replace(state, theta=theta, scores=state.scores + state.scores.dtype.type(shift))
-
-
 def _has_free_intercept(problem: Problem) -> bool:
     """Whether the intercept enters the losses only."""
     return problem.design.fit_intercept and problem.ridge[-1] == 0 and not np.any(problem.rows[:, -1])
@@ -421,9 +410,23 @@ def _start_on_sample(problem: Problem, tol: float, max_iter: int) -> Start:
         return Start(np.zeros(problem.design.shape[1]))
     if twin is None or not fits_single(start.hessian):
         return start
-    rough = max(tol, SINGLE_TOL)
-    solution = solve_newton(twin, start=start, tol=rough, max_iter=min(SINGLE_STEPS, max_iter), proof=False)
-    return replace(_start_at(solution), after=solution.certificate.n_iter)
+    steps = min(SINGLE_STEPS, max_iter)
+    solution = solve_newton(twin, start=start, tol=single_tol(tol), max_iter=steps, proof=False)
+    return replace(_start_at(refined(twin, solution)), after=solution.certificate.n_iter)
+
+
+def single_tol(tol: float) -> float:
+    """Return the gap in single precision from which refinement leads to ``tol``."""
+    return _REFINED * max(tol, SINGLE_TOL)
+
+
+def refined(problem: Problem, solution: Solution) -> Solution:
+    """Return a solution with parameters and multipliers one step further, where that takes no pass: to start from."""
+    if solution.hessian is None or solution.gradient is None or not np.all(np.isfinite(solution.hessian)):
+        return solution
+    factor = Factor(solution.hessian, _LEAST_DAMPING)
+    step, multipliers = constrained_step(problem, solution.theta, solution.gradient, factor)
+    return replace(solution, theta=solution.theta + step, multipliers=multipliers)
 
 
 def _start_at(solution: Solution) -> Start:
