@@ -38,7 +38,8 @@ _FARTHEST = -1.0  # how far beyond zero the covariance path is followed
 _COARSE = 0.2
 _REFINEMENTS = 2
 _VECTOR_STEPS = 30
-_ROUGH = 1e-3
+_ROUGH = 1e-2
+_WITHIN = (0.002, 0.01, 0.05)  # of the best accuracy: cuts that are looked at first
 _FINALISTS = 12
 _AS_GOOD = 0.001  # accuracy that rough and exact solutions may differ by
 _FAR_WORSE = 0.01
@@ -241,28 +242,36 @@ class _Judge:
         apart = np.flatnonzero(ranked[:-1] - ranked[1:] > digit * (1.0 + np.abs(ranked[:-1])))
         if len(apart) == 0:
             return None
-        gain, accepted = self._accumulate(order, apart)
-        keeps = self._rule(accepted) >= self.percent
-        if not np.any(keeps):
+        total, gain, *columns = (np.cumsum(row.take(order)) for row in self.table)
+        best = self._best_end(total, gain, columns, apart)
+        if best is None:
             return None
-        best = int(np.argmax(np.where(keeps, gain, -np.inf)))
-        cut = 0.5 * (float(ranked[apart[best]]) + float(ranked[apart[best] + 1]))
+        cut = 0.5 * (float(ranked[best]) + float(ranked[best + 1]))
         accuracy = (float(gain[best]) + self.refused) / float(self.weight.sum())
         return accuracy, cut
 
-    def _accumulate(self, order: NDArray[np.intp], ends: NDArray[np.intp]) -> tuple[Array, list[Array]]:
-        """Return sums over the first people in an order, up to each of ``ends``.
+    def _best_end(self, total: Array, gain: Array, columns: list[Array], ends: NDArray[np.intp]) -> int | None:
+        """Return where to cut a ranking, given sums over the people before each place; None if nowhere.
 
-        Of ``weight * y``, which is the accuracy but for a constant, and of the weight by group, (groups, M) for
-        each attribute; the first group has what the others leave.
+        ``gain`` sums up ``weight * y``, which is the accuracy but for a constant. Whether the rule holds is looked
+        up for the most accurate ends first: the first that keep it have the best one among them.
         """
-        sums = [np.cumsum(row.take(order)).take(ends) for row in self.table]
-        total, gain, k, groups = sums[0], sums[1], 2, []
+        gains = gain.take(ends)
+        for within in (*_WITHIN, np.inf):
+            near = ends[gains >= gains.max() - within * float(total[-1])]
+            keeps = self._rule(self._by_group(total.take(near), [c.take(near) for c in columns])) >= self.percent
+            if np.any(keeps):
+                return int(near[np.argmax(np.where(keeps, gain.take(near), -np.inf))])
+        return None
+
+    def _by_group(self, total: Array, columns: list[Array]) -> list[Array]:
+        """Return the weight by group, (groups, M) for each attribute; the first group has what the others leave."""
+        k, groups = 0, []
         for others in (len(a.categories) - 1 for a in self.attributes):
-            part = np.array(sums[k : k + others])
+            part = np.array(columns[k : k + others])
             groups.append(np.vstack([total - part.sum(axis=0), part]))
             k += others
-        return gain, groups
+        return groups
 
     def _accuracy(self, scores: Array) -> float:
         return float(np.average((scores >= 0) == (self.y > 0), weights=self.weight))
