@@ -94,7 +94,7 @@ def solve_free_and_bound(
     if pair is not None:
         near = (_continue(pair[0], problem), None)
     if pair is not None and _is_enough(pair[0], problem, free_tol):
-        free = pair[0]
+        free = replace(pair[0], scores=pair[0].scores.astype(float), alpha=pair[0].alpha.astype(float))
     else:
         free = solve(free_problem, start=None if near is None else near[0], tol=rough, max_iter=max_iter)
     if pair is not None:
@@ -128,8 +128,10 @@ def _roughly(
     sample = take_sample(problem if twin is None else twin)
     if sample is None:
         return None
+    if twin is None:  # perhaps only because everybody in single precision, too, would be too much memory
+        sample = sample.single() or sample
     pair = _on_sample(sample, bind, min(20, max_iter))
-    if not all(np.all(np.isfinite(s.theta)) for s in pair):
+    if not _is_finite(pair):
         return None
     if twin is None or not fits_single(pair[0].hessian):
         return pair
@@ -140,7 +142,13 @@ def _on_sample(problem: Problem, bind: Bind, max_iter: int) -> tuple[Solution, S
     """Solve both problems on a sample, starting from a sample of that if it is large."""
     smaller = take_sample(problem)
     before = None if smaller is None else _on_sample(smaller, bind, max_iter)
+    if before is not None and not _is_finite(before):
+        before = None
     return _rough_pair(problem, bind, before, (SAMPLE_TOL, SAMPLE_TOL), max_iter)
+
+
+def _is_finite(pair: tuple[Solution, Solution]) -> bool:
+    return all(bool(np.all(np.isfinite(s.theta))) for s in pair)
 
 
 def _rough_pair(

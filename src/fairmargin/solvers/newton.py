@@ -214,9 +214,13 @@ def _is_stale(problem: Problem, state: _State, gap: float, last_gap: float, goal
 
 
 def _cost_of_hessian(problem: Problem) -> float:
-    """Return, roughly, how many steps take as long as a sandwich; the seconds are one machine's."""
+    """Return, roughly, how many steps take as long as a sandwich; the seconds are one machine's.
+
+    Sandwiches are in single precision mostly; steps in double precision are several times slower than in single.
+    """
     n, p = problem.design.shape
-    return 3.5e-11 * n * p**2 / (2e-4 + n * (8e-9 + 2e-10 * p))
+    row = 8e-9 + 2e-10 * p if problem.weight.dtype == np.float32 else 2e-8 + 1.5e-9 * p
+    return 3.5e-11 * n * p**2 / (2e-4 + n * row)
 
 
 def _secant(hessian: Array, step: Array, change: Array) -> Array:
@@ -277,22 +281,24 @@ def _centre(problem: Problem, state: _State) -> _State:
         shift = (float(state.alpha @ problem.y) - problem.intercept_tilt) / max(curvature, 1e-100)
         if abs(shift) <= 1e-15 * (1.0 + abs(state.theta[-1])) or abs(shift) > 1e-2:
             break
-        if abs(shift) < _STRAIGHT:  # Newton squares what is left, which is rounding now
+        if abs(shift) < _STRAIGHT and state.bent == len(state.scores):
             return _shift(problem, state, shift)
         theta = state.theta.copy()
         theta[-1] += shift
         state = _evaluate(problem, theta, state.scores + shift)
+        if abs(shift) < 1e-8:  # Newton squares what is left, which is rounding now
+            break
     return state
 
 
 def _shift(problem: Problem, state: _State, shift: float) -> _State:
-    """Return the state with the intercept moved so little that the losses are parabolas on the way."""
+    """Return the state with the intercept moved so little that losses without corners are parabolas on the way."""
     theta, scores = state.theta.copy(), state.scores + shift
     theta[-1] += shift
     bend = problem.weight * state.curvature
     loss = state.objective - problem.penalty(state.theta)
     loss += shift * (0.5 * shift * float(bend.sum()) - float(state.alpha @ problem.y))
-    alpha = state.alpha - shift * (bend * problem.y)
+    alpha = np.maximum(state.alpha - shift * (bend * problem.y), 0.0)
     objective, terms = loss + problem.penalty(theta), loss + float(alpha @ (problem.y * scores))
     return replace(state, theta=theta, scores=scores, objective=objective, terms=terms, alpha=alpha)
 

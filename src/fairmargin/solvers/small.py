@@ -33,7 +33,7 @@ class Factor:
         self._scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         scaled = matrix * self._scale
         scaled *= self._scale[:, None]
-        here = scaled.ravel()[:: len(diagonal) + 1]  # a view of the diagonal
+        here = np.einsum("ii->i", scaled)  # a view of the diagonal
         base = here.copy()
         while True:
             here[:] = base + shift
