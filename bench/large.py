@@ -35,26 +35,27 @@ def run(found, budget):
         f"""{n:,} x {d} made numbers ({megabytes(people.X.nbytes)} MB), one binary attribute, c = 0, logistic
         loss, one thread.
         The bare product is blocks of rows, scaled and multiplied by BLAS: {seconds(one)}. The fit went
-        {", ".join(f"{passes[p]:.2f} times through the data for {p}" for p in PASSES)} (samples by their share)."""
+        {", ".join(f"{passes[p]:.2f} times through the data for {p}" for p in PASSES)} (samples by
+        their share, single precision as a half). The fit that is asked for is two: without the constraint, to
+        compare with, and with it, the last stage."""
     )
-    formed, all_passes = passes["X' D X"], sum(passes.values())
+    formed = passes["X' D X"]
     gap = f"{model.certificate_.gap:.0e}"
     rows = [("fair fit", seconds(whole), "", megabytes(memory.get("peak")), gap)]
     for words, count in (
         ("as many bare products as it formed", formed),
         ("as many as the last stage's Newton iterations", iterations),
-        ("as many as all its passes through the data", all_passes),
     ):
-        ratio = times(whole / (count * one)) if count >= 0.5 else "none to compare with"
-        rows.append((f"{words}: {count:.2f}", seconds(count * one), ratio, "", ""))
+        rows.append((f"{words}: {count:.2f}", seconds(count * one), times(whole / (count * one)), "", ""))
     found.table(("", "time", "fit / this", "extra MB", "gap"), rows)
-    # The fit forms hardly any product on all rows, its Hessians come from samples: "as many" are its iterations.
-    found.claim(
-        f"{n:,} x {d}: fair fit / as many bare X' D X products as its last stage had iterations ({iterations})",
-        "at most 3",
-        times(whole / (iterations * one)),
-        whole <= 3 * iterations * one,
-    )
+    # The fit forms hardly any product on all rows, its Hessians come from samples: the claim can be read in two ways.
+    for words, count in (("as it formed itself", formed), ("as its last stage had iterations", iterations)):
+        found.claim(
+            f"{n:,} x {d}: fair fit / as many bare X' D X products {words} ({count:.2f})",
+            "at most 3",
+            times(whole / (count * one)),
+            whole <= 3 * count * one,
+        )
     peak = memory.get("peak")
     found.claim(
         f"{n:,} x {d}: extra memory",

@@ -45,7 +45,9 @@ def run(found, budget):
     found.text(
         f"""{splits} splits (tables say where fewer), 70% to train on. Every method is tuned on the training rows
         alone to the loosest setting whose training decisions reach the p%-rule (every value of an attribute against
-        the rest), C = 1; shown are means over the splits of test figures, with +- half of a 95% interval of the mean.
+        the rest), C = 1; shown are means over the splits of test figures, with +- half of a 95% interval of the mean;
+        "(2 of 5)" tells in how many splits the rule was reached in training, "(tried on 2)" that the others were left
+        out.
         ExponentiatedGradient decides at random: its accuracy and rates are expected ones. LossBound and
         CovarianceBound take points of the covariance path, so that row stands for both. AUC is of the scores.
         fairlearn uses LogisticRegression(C=1), here with newton-cholesky, its fastest solver. For two attributes
@@ -347,7 +349,9 @@ def show(found, case, levels, mine):
             if not good:
                 rows.append((name, answers[0], "", "", "", ""))
                 continue
-            part = "" if len(good) == len(mine) else f" ({len(good)} of {len(mine)})"
+            part = _of(good, answers)
+            if len(answers) < len(mine) and not part:
+                part = f" (tried on {len(answers)})"
             cells = [_cell([100 * a["accuracy"] for a in good]), _cell([100 * a["auc"] for a in good])]
             cells += [_cell([a["train_p"] for a in good], 1), _cell([a["p"] for a in good], 1)]
             rows.append((name + part, *cells, interval([100 * a["accuracy"] for a in good])[0]))
@@ -357,9 +361,14 @@ def show(found, case, levels, mine):
         )
 
 
-def _cell(values, digits=2):
+def _cell(values, digits=2, sign=""):
     mean, half = interval(values)
-    return f"{mean:.{digits}f}" + (f" +- {half:.{digits}f}" if np.isfinite(half) else "")
+    return f"{mean:{sign}.{digits}f}" + (f" +- {half:.{digits}f}" if np.isfinite(half) else "")
+
+
+def _of(good, tried):
+    """Say in how many of the splits that were tried a method got there, unless in all."""
+    return "" if len(good) == len(tried) else f" ({len(good)} of {len(tried)})"
 
 
 def time_ratios(case, results, budget, quick):
@@ -465,11 +474,11 @@ def claim(found, case, level, mine, clock):
         both = [a for a in mine if all(isinstance(a.get(name, {}).get(level), dict) for name in (OURS, peer))]
         if compared:
             ahead = [100 * (a[OURS][level]["accuracy"] - a[peer][level]["accuracy"]) for a in both]
-            mean, half = interval(ahead) if both else (None, None)
+            mean = interval(ahead)[0] if both else None
             found.claim(
                 f"{case}, p = {level}%: mean held-out accuracy, PRuleBound - {peer}",
                 "not behind",
-                f"{mean:+.2f} +- {half:.2f} points" if both else "peer did not reach it",
+                f"{_cell(ahead, sign='+')} points{_of(both, mine)}" if both else "peer did not reach it",
                 mean >= 0 if both else None,
             )
         plain, fastest = (ratio.get((peer, solver)) for solver in SOLVERS)

@@ -38,6 +38,7 @@ def _head(cache, found, sections, quick):
         "",
         f"Written by `{command}` in {total / 60:.1f} minutes. Ratios are measured side by side in one run",
         "on one machine; times are medians of runs in turn with each other. Absolute times are of this machine only.",
+        "A section can be run again alone; the minutes are those of all sections added up.",
         "",
         f"- Machine: {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, "
         f"{machine['system']}; load before the run {machine['load_before']}.",
@@ -51,10 +52,10 @@ def _head(cache, found, sections, quick):
 def _claims(found, sections, quick):
     claims = [c for f in found.values() for c in f.get("claims", [])]
     claims.append(_duration(found, sections, quick))
-    kept = sum(c["holds"] is True for c in claims)
+    kept, failed = (sum(c["holds"] is verdict for c in claims) for verdict in (True, False))
     rows = [(c["source"], c["asked"], c["measured"], VERDICT[c["holds"]]) for c in claims]
     return [
-        f"## Claims: {kept} of {len(claims)} hold",
+        f"## Claims: {kept} of {len(claims)} hold, {failed} do not, the others were not measured",
         "",
         *_table(("claim", "asked", "measured", "holds"), rows),
         "",

@@ -266,8 +266,7 @@ def _answer(
 ) -> tuple[dict[str, Any], Any]:
     progress(question)
     facts: dict[str, Any] = {"key": key, "question": question, "answer": remark, "factor": None}
-    # A millionth of the objective is nothing that a reader could see, and saves a third of the time.
-    clf = clone(estimator).set_params(constraint=constraint, tol=max(estimator.tol, 1e-6))
+    clf = clone(estimator).set_params(constraint=constraint)
     try:
         clf.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
     except ValueError as error:  # nothing of the kind exists, or the estimator cannot be asked for it

@@ -106,8 +106,8 @@
 
   function showProof(point) {
     const proof = point.certificate, scientific = (x) => (Number(x) === 0 ? "0" : Number(x).toExponential(1));
-    put("proof", !point.proven ? "Found by a search: every problem on the way was solved to its optimum (the last within " +
-        scientific(proof.gap) + "), but that no better classifier exists is not proven. The prices are those of the last problem."
+    put("proof", !point.proven ? "Found by a search: its problem was solved to the optimum (within " +
+        scientific((point.path_certificate || proof).gap) + "), but that no better classifier exists is not proven. The prices are those of the last problem."
       : proof.status === "solved"
       ? "Proven: no classifier that meets the same limits has a training objective lower by more than " + scientific(proof.gap) +
         " of it; the limits are kept" + (proof.violation > 0 ? " within " + scientific(proof.violation) : " exactly") + "."

@@ -116,6 +116,7 @@ def training_summary(
         "train": plain(evaluate(clf.decision_function(study.train.X), study.train)),
         "test": plain(evaluate(clf.decision_function(part.X), part)) if held_out else None,
         "certificate": plain(clf.certificate_),
+        "path_certificate": plain(getattr(clf, "path_certificate_", None)),
         "covariance": _labelled(clf.covariance_),
         "unconstrained_covariance": _labelled(clf.unconstrained_covariance_),
         "shadow_prices": _labelled(clf.multipliers_),
@@ -321,6 +322,7 @@ def _point(
         "lost": int(lost.sum()),
         "coefficients": _coefficients(clf, free, study.encoder.feature_names),
         "certificate": plain(clf.certificate_),
+        "path_certificate": plain(getattr(clf, "path_certificate_", None)),
         "covariance": _labelled(clf.covariance_),
         "shadow_prices": _labelled(clf.multipliers_),
     }

@@ -118,9 +118,11 @@ def _proof(summary: Mapping[str, Any]) -> str:
     """Say what is proved, in the words that the constraint allows."""
     proof = summary["certificate"]
     if str(summary["settings"].get("constraint", "")).startswith(("p-rule", "PRuleBound")):
+        bound = proof["dual_bound"]
+        above = f"at most {proof['objective'] / bound - 1.0:.1%} above" if bound > 0 else "not known to be near"
         return (
-            f"certificate: a rule on decisions is searched for, not proved best; the training loss is at most "
-            f"{proof['gap']:.1%} above what any classifier, fair or not, can have"
+            f"certificate: a rule on decisions is searched for, not proved best; the training objective is {above} "
+            f"what any classifier, fair or not, can have"
         )
     return (
         f"certificate: {proof['status']}, relative gap {proof['gap']:.1e}, largest violation {proof['violation']:.1e}"
