@@ -17,7 +17,7 @@ from fairmargin.solvers.interior_point import solve_interior_point
 from fairmargin.solvers.multipliers import solve_multipliers
 from fairmargin.solvers.newton import solve_newton
 from fairmargin.solvers.proximal import solve_proximal
-from fairmargin.solvers.small import Factor, solve_box_dual
+from fairmargin.solvers.small import Factor, _solve_active, solve_box_dual
 
 TOL = 1e-9
 
@@ -257,3 +257,9 @@ def test_the_factor_takes_singular_and_badly_scaled_matrices():
     np.testing.assert_allclose(H @ Factor(H).solve(right), right, rtol=1e-9)
     singular = np.outer([1.0, 1.0], [1.0, 1.0])
     np.testing.assert_allclose(singular @ Factor(singular).solve(np.array([2.0, 2.0])), [2.0, 2.0], rtol=1e-6)
+
+
+def test_rows_that_depend_to_the_last_digit_have_multipliers():
+    M, q = np.ones((2, 2)), np.array([2.0, 2.0])
+    nu = _solve_active(M, q, np.ones(2), np.array([True, True]))
+    np.testing.assert_allclose(q - M @ nu, 1.0)

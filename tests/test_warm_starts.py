@@ -188,7 +188,7 @@ def test_single_precision_is_used_where_it_pays(monkeypatch):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_unconstrained_covariance_is_that_of_the_unconstrained_classifier(seed):
-    """It is compared with only, and so found in single precision and without proof: to five digits, at any size."""
+    """It is compared with only, and so found in single precision and without proof where people are many."""
     X, y, z = people(40_000, 12, seed=seed)
     fair = FairLogisticRegression().fit(X, y, sensitive_features=z)
     free = FairLogisticRegression(constraint=None, tol=1e-12).fit(X, y, sensitive_features=z)
@@ -209,3 +209,27 @@ def test_a_frontier_started_near_each_point_needs_few_steps(estimator, most):
     steps = [model.n_iter_ for model in frontier.estimators_]
     assert np.mean(steps[6:]) <= most
     assert max(model.certificate_.gap for model in frontier.estimators_) <= 1e-9
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "smoothed_hinge"])
+@pytest.mark.parametrize("C", [1e-3, 1.0])
+def test_the_unconstrained_covariance_of_few_people_too(loss, C):
+    X, y, z = people(1000, 5, seed=2)
+    fair = FairMarginClassifier(loss, C=C).fit(X, y, sensitive_features=z)
+    free = FairMarginClassifier(loss, C=C, constraint=None, tol=1e-13).fit(X, y, sensitive_features=z)
+    np.testing.assert_allclose(fair.unconstrained_covariance_, free.covariance_, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", "smoothed_hinge"])
+@pytest.mark.parametrize("C", [1.0, np.inf])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_separable_people_are_no_excuse_for_a_broken_bound(loss, C, fit_intercept):
+    """The unconstrained loss is zero there: the fair problem, which starts from it, must not end where it starts."""
+    rng = np.random.default_rng(0)
+    x = np.r_[np.linspace(-3, -1, 20), np.linspace(1, 3, 20)]
+    X, z = np.c_[x, rng.normal(size=40)], (x + rng.normal(size=40) > 0).astype(int)
+    model = FairMarginClassifier(loss, C=C, fit_intercept=fit_intercept)
+    model.fit(X, (x > 0).astype(int), sensitive_features=z)
+    assert model.certificate_.violation <= 1e-9 * (1.0 + np.abs(model.coef_).max())
+    assert model.covariance_.abs().max() <= 1e-9 * (1.0 + np.abs(model.coef_).max())

@@ -85,18 +85,21 @@ def solve_free_and_bound(
     Both are solved on a sample first (recursively), and then in single precision. The errors that a sample makes
     in the two are nearly the same, so that the bound solution starts from the sample's, corrected by the free
     one's error. ``near`` are starts for the two that make samples needless. ``free_tol`` is for the free solution
-    where it is only what the other is compared with: 1e-6 gives its covariances to five digits. Single precision
-    will do for that, and no proof is needed.
+    where it is only what the other is compared with and people are many: 1e-7, refined, gives its covariances to some
+    five digits. Single precision will do for that, and no proof is needed.
     """
     free_problem = problem.unconstrained()
     rough = max(tol, free_tol)
     pair = _roughly(problem, bind, (rough, tol), max_iter) if problem.loss.smooth and near is None else None
+    if problem.loss.smooth and pair is None:  # few people: accuracy costs little
+        rough = tol
     if pair is not None:
         near = (_continue(pair[0], problem), None)
     if pair is not None and _is_enough(pair[0], problem, free_tol):
         free = replace(pair[0], scores=pair[0].scores.astype(float), alpha=pair[0].alpha.astype(float))
     else:
         free = solve(free_problem, start=None if near is None else near[0], tol=rough, max_iter=max_iter)
+        free = refined(free_problem, free) if rough > tol else free
     if pair is not None:
         start: Start | None = _correct(pair[1], pair[0], free)
     else:

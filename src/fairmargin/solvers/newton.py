@@ -119,7 +119,7 @@ def solve_newton(
     for n_iter in range(before, max(before, max_iter) + 1):
         last_gap, gap = gap, _gap_estimate(problem, state, multipliers) if feasible else np.inf
         unit = problem.gap_unit(state.objective)
-        close = min(gap, state.objective - problem.trivial_bound) <= tol * unit
+        close = feasible and min(gap, state.objective - problem.trivial_bound) <= tol * unit
         if close and not proof:
             certificate = Certificate(state.objective, state.objective - gap, tol, 0.0, n_iter, "solved")
             return _solution(state, multipliers, certificate, hessian)

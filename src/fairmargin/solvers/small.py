@@ -160,6 +160,9 @@ def _solve_active(M: Array, q: Array, target: Array, active: NDArray[np.bool_]) 
     nu = np.zeros(len(q))
     index = np.flatnonzero(active)
     if len(index):
-        right = q[index] - target[index]
-        nu[index] = scipy.linalg.solve(M[np.ix_(index, index)], right, assume_a="pos", check_finite=False)
+        right, part = q[index] - target[index], M[np.ix_(index, index)]
+        try:
+            nu[index] = scipy.linalg.solve(part, right, assume_a="pos", check_finite=False)
+        except np.linalg.LinAlgError:  # dependent to the last digit
+            nu[index] = np.linalg.lstsq(part, right)[0]
     return nu
