@@ -15,6 +15,7 @@ from fairmargin import FairLogisticRegression, p_rule
 from fairmargin.audit import audit
 from fairmargin.report import audit_summary, to_html, to_json, to_markdown
 from fairmargin.report.summary import evaluate
+from fairmargin.report.terminal import _proof
 from fairmargin.tabular import prepare, table_of_frame
 from fairmargin.text import clean
 from fairmargin.workflow import make_estimator, parse_constraint, trace, train
@@ -256,6 +257,14 @@ def test_training_summary_in_every_form(study):
     assert model.facts["settings"]["seed"] == 0
     with pytest.raises(ValueError, match="no page"):
         to_html(summary)
+
+
+def test_a_rule_has_one_answer_and_its_price_is_said_right(study, summary):
+    _, trained = train(study, make_estimator("logistic", parse_constraint("p-rule=80")))
+    rule, proof = summary["answers"][0]["details"], trained["certificate"]
+    assert rule["certificate"]["objective"] == pytest.approx(proof["objective"], rel=1e-9)
+    assert rule["path_certificate"]["gap"] <= 1e-9  # of the problem solved, not the price of the rule
+    assert f"at most {proof['objective'] / proof['dual_bound'] - 1:.1%} above" in _proof(trained)
 
 
 def test_nobody_held_out():
