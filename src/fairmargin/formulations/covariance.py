@@ -35,7 +35,7 @@ def _(constraint: CovarianceBound, task: Task) -> Outcome:
 
     near = None if task.near is None else (start_at(task.near.unconstrained), start_at(task.near.solution))
     # An absolute bound needs the free solution only to compare with.
-    free_tol = 0.0 if constraint.relative else 1e-7
+    free_tol = 0.0 if constraint.relative else 1e-6
     free, bound = solve_free_and_bound(
         task.problem, bind, near=near, tol=task.tol, free_tol=free_tol, max_iter=task.max_iter
     )

@@ -85,7 +85,7 @@ def solve_free_and_bound(
     Both are solved on a sample first (recursively), and then in single precision. The errors that a sample makes
     in the two are nearly the same, so that the bound solution starts from the sample's, corrected by the free
     one's error. ``near`` are starts for the two that make samples needless. ``free_tol`` is for the free solution
-    where it is only what the other is compared with and people are many: 1e-7, refined, gives its covariances to some
+    where it is only what the other is compared with and people are many: 1e-6, refined, gives its covariances to some
     five digits. Single precision will do for that, and no proof is needed.
     """
     free_problem = problem.unconstrained()
