@@ -167,27 +167,29 @@ class DenseDesign(_Base):
         In single precision a block is summed up in float32 and the blocks in float64.
         """
         n, p = self.shape
-        d = self.X.shape[1]
         count = n if rows is None else len(rows)
         self.passes.sandwich += count / n * (0.5 if single else 1.0)
         kind = np.float32 if single else np.float64
         root = np.sqrt(weights if rows is None else weights[rows]).astype(kind, copy=False)
-        shifted = bool(np.any(self.mu))
-        padded = -(-p // 8) * 8  # the products of BLAS are faster at whole vector registers
+        padded = _whole_registers(p)
         size = min(count, _ROWS, max(256, _PART_BYTES // (8 * padded)))
         buffer = np.zeros((size, padded), dtype=kind, order="C" if self.X.flags.c_contiguous else "F")
         gram = np.zeros((padded, padded))
         for start in range(0, count, max(size, 1)):
             block = slice(start, min(start + size, count))
             part = buffer[: block.stop - start]
-            source = self.X[block] if rows is None else self.X[rows[block]]
-            if shifted:
-                source = source - self.mu
-            np.multiply(source, root[block, None], out=part[:, :d], casting="same_kind")
-            if self.fit_intercept:
-                part[:, d] = root[block]
+            self._weigh(self.X[block] if rows is None else self.X[rows[block]], root[block, None], part)
             gram += part.T @ part  # numpy sees that it is symmetric
         return np.ascontiguousarray(gram[:p, :p])
+
+    def _weigh(self, source: Any, root: Array, out: Array) -> None:
+        """Write some rows of ``Xa``, made of those of ``X`` and each multiplied by its ``root``, into ``out``."""
+        d = source.shape[1]
+        if np.any(self.mu):
+            source = source - self.mu
+        np.multiply(source, root, out=out[:, :d], casting="same_kind")
+        if self.fit_intercept:
+            out[:, d] = root[:, 0]
 
     def take(self, rows: NDArray[np.intp]) -> DenseDesign:
         return type(self)(self.X[rows], self.mu, self.scale, self.fit_intercept)
@@ -195,15 +197,20 @@ class DenseDesign(_Base):
     def single(self) -> SingleDesign | None:
         if self.X.size > _SINGLE_ENTRIES or self.scale.max() > 1.0 / _TINY or self.scale.min() < _TINY:
             return None
-        X = np.empty_like(self.X, dtype=np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.any(self.mu):
-                np.subtract(self.X, self.mu, out=X, casting="same_kind")
-            else:
-                np.copyto(X, self.X, casting="same_kind")
-            if not np.isfinite(X.sum()):  # a lone huge entry
-                return None
-        return SingleDesign(X, np.zeros(len(self.mu)), self.scale, self.fit_intercept, self.passes)
+        n, p = self.shape
+        d = self.X.shape[1]
+        Xa = np.empty((n, _whole_registers(p)), dtype=np.float32, order="C" if self.X.flags.c_contiguous else "F")
+        try:
+            with np.errstate(over="raise"):
+                if np.any(self.mu):
+                    np.subtract(self.X, self.mu, out=Xa[:, :d], casting="same_kind")
+                else:
+                    np.copyto(Xa[:, :d], self.X, casting="same_kind")
+        except FloatingPointError:  # a lone huge entry
+            return None
+        Xa[:, d:p] = 1.0
+        Xa[:, p:] = 0.0
+        return SingleDesign(Xa, np.zeros(d), self.scale, self.fit_intercept, self.passes)
 
     def _blocks(self, count: int) -> list[slice]:
         size = max(64, _BLOCK_BYTES // (8 * max(1, self.shape[1])))
@@ -211,21 +218,38 @@ class DenseDesign(_Base):
 
 
 class SingleDesign(DenseDesign):
-    """A dense matrix, shifted already, whose products with vectors over people are taken in single precision."""
+    """A dense matrix in single precision, whose products with vectors over people are in single precision too.
+
+    ``X`` is ``Xa`` here, shifted and with its column of ones, and followed by columns of zeros.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape[0], len(self.mu) + int(self.fit_intercept)
 
     def matvec(self, theta: Array) -> Any:
         self.passes.matvec += 0.5
-        scores = self.X @ self._weights(theta).astype(np.float32)
-        if self.fit_intercept:
-            scores += np.float32(theta[-1])
-        return scores
+        padded = np.zeros(self.X.shape[1], dtype=np.float32)
+        padded[: len(theta)] = theta
+        return self.X @ padded
 
     def rmatvec(self, r: Any) -> Array:
         self.passes.rmatvec += 0.5
-        return self._close_rmatvec((self.X.T @ r).astype(np.float64), r.astype(np.float64))
+        return (self.X.T @ r)[: self.shape[1]].astype(np.float64)
+
+    def _weigh(self, source: Any, root: Array, out: Array) -> None:
+        np.multiply(source, root, out=out, casting="same_kind")
+
+    def rows(self, index: NDArray[np.intp] | slice) -> Array:
+        return self.X[index, : self.shape[1]].astype(np.float64)
 
     def single(self) -> None:
         return None
+
+
+def _whole_registers(p: int) -> int:
+    """Return the number of columns to which ``p`` is filled up: products of BLAS are faster at whole registers."""
+    return -(-p // 8) * 8
 
 
 class SparseDesign(_Base):
