@@ -23,6 +23,7 @@ from fairmargin.solvers.newton import (
     Start,
     fits_single,
     refined,
+    renewed,
     single_tol,
     solve_newton,
     take_sample,
@@ -147,7 +148,8 @@ def _on_sample(problem: Problem, bind: Bind, max_iter: int) -> tuple[Solution, S
     before = None if smaller is None else _on_sample(smaller, bind, max_iter)
     if before is not None and not _is_finite(before):
         before = None
-    return _rough_pair(problem, bind, before, (SAMPLE_TOL, SAMPLE_TOL), max_iter)
+    free, bound = _rough_pair(problem, bind, before, (SAMPLE_TOL, SAMPLE_TOL), max_iter)
+    return renewed(problem, free), renewed(problem, bound)
 
 
 def _is_finite(pair: tuple[Solution, Solution]) -> bool:

@@ -28,13 +28,14 @@ from numpy.typing import NDArray
 from fairmargin.problem import Certificate, Problem, Solution, support
 from fairmargin.solvers.small import Factor, constrained_step, flatten
 
-__all__ = ["Start", "refined", "single_tol", "solve_newton"]
+__all__ = ["Start", "refined", "renewed", "single_tol", "solve_newton"]
 
 Array = NDArray[np.float64]
 
 _SAMPLE_SHRINK = 6  # each sample has this share of the rows of the next
 _SAMPLE_ROWS = 3000  # smallest sample worth starting on
 _SAMPLE_PER_COLUMN = 20  # rows a column that make a sample's optimum worth having
+_LIKE_ALL = 500  # rows a column that make a sample's Hessian nearly that of everybody
 SAMPLE_TOL = 1e-2
 SINGLE_TOL = 5e-10  # about where the rounding of float32 shows in the gap
 SINGLE_STEPS = 8  # to get there
@@ -48,6 +49,8 @@ _SECANT_PIVOT = 1e-8  # and of one that rounding in a correction cannot turn ove
 _STRAIGHT = 5e-7  # a change of scores so small that its cube is beyond rounding
 _LAST = 1e-5  # relative gap from which one more step is likely to be the last
 _NEAR = 1e-2  # relative gap within which a Hessian of the point itself must do well
+_MANY = 1 << 18  # people whose losses are worked out some at a time
+_SOME = 1 << 15
 _ARMIJO = 1e-4
 _DRIFT = 1e3  # scores that were this many times larger on the way have lost digits
 _LEAST_DAMPING = 1e-13  # share of the Hessian's diagonal that is added to it
@@ -181,13 +184,37 @@ def solve_newton(
 
 def _evaluate(problem: Problem, theta: Array, scores: Array) -> _State:
     """Return the state at a point but for its gradient: pointwise work only."""
-    margins = problem.y * scores
-    value, slope, curvature = problem.loss.derivatives(margins)
-    alpha = -problem.weight * slope
-    loss = float(problem.weight @ value)
-    objective, terms = loss + problem.penalty(theta), loss + float(alpha @ margins)
-    bent = len(curvature) if curvature.min() > 0 else int(np.count_nonzero(curvature))
+    loss, terms, bent, alpha, curvature = _losses(problem, scores)
+    objective = loss + problem.penalty(theta)
     return _State(theta, scores, objective, terms, alpha, curvature, bent, np.empty(0), np.empty(0))
+
+
+def _losses(problem: Problem, scores: Array) -> tuple[float, float, int, Array, Array]:
+    """Return total loss, ``sum_i -c_i l*(-a_i)``, number of people with a curved loss, ``alpha`` and ``l''``.
+
+    Many people are taken some at a time, so that what is in between never leaves the cache.
+    """
+    n = len(scores)
+    if n <= _MANY:
+        return _losses_of(problem, scores, slice(n))
+    alpha, curvature = np.empty_like(scores), np.empty_like(scores)
+    loss, terms, bent = 0.0, 0.0, 0
+    for start in range(0, n, _SOME):
+        some = slice(start, start + _SOME)
+        part = _losses_of(problem, scores[some], some)
+        loss, terms, bent = loss + part[0], terms + part[1], bent + part[2]
+        alpha[some], curvature[some] = part[3:]
+    return loss, terms, bent, alpha, curvature
+
+
+def _losses_of(problem: Problem, scores: Array, some: slice) -> tuple[float, float, int, Array, Array]:
+    weight = problem.weight[some]
+    margins = problem.y[some] * scores
+    value, slope, curvature = problem.loss.derivatives(margins)
+    alpha = -weight * slope
+    loss = float(weight @ value)
+    bent = len(curvature) if curvature.min() > 0 else int(np.count_nonzero(curvature))
+    return loss, loss + float(alpha @ margins), bent, alpha, curvature
 
 
 def _complete(problem: Problem, state: _State) -> _State:
@@ -411,7 +438,8 @@ def _start_on_sample(problem: Problem, tol: float, max_iter: int) -> Start:
     sample = take_sample(problem if twin is None else twin)
     if sample is None:
         return Start(np.zeros(problem.design.shape[1]))
-    start = _start_at(solve_newton(sample, tol=SAMPLE_TOL, max_iter=min(20, max_iter), proof=False))
+    solution = solve_newton(sample, tol=SAMPLE_TOL, max_iter=min(20, max_iter), proof=False)
+    start = _start_at(renewed(sample, solution))
     if not np.all(np.isfinite(start.theta)):
         return Start(np.zeros(problem.design.shape[1]))
     if twin is None or not fits_single(start.hessian):
@@ -433,6 +461,15 @@ def refined(problem: Problem, solution: Solution) -> Solution:
     factor = Factor(solution.hessian, _LEAST_DAMPING)
     step, multipliers = constrained_step(problem, solution.theta, solution.gradient, factor)
     return replace(solution, theta=solution.theta + step, multipliers=multipliers)
+
+
+def renewed(sample: Problem, solution: Solution) -> Solution:
+    """Return a sample's solution with the Hessian there, if steps of everybody, who are far more, gain by it."""
+    n, p = sample.design.shape
+    if n < _LIKE_ALL * p or not np.all(np.isfinite(solution.theta)):
+        return solution
+    state = _evaluate(sample, solution.theta, solution.scores)
+    return replace(solution, hessian=_curve(sample, state, _LEAST_DAMPING, single=True)[0])
 
 
 def _start_at(solution: Solution) -> Start:
