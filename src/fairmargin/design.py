@@ -182,7 +182,7 @@ class DenseDesign(_Base):
             gram += part.T @ part  # numpy sees that it is symmetric
         return np.ascontiguousarray(gram[:p, :p])
 
-    def _weigh(self, source: Any, root: Array, out: Array) -> None:
+    def _weigh(self, source: Any, root: Any, out: Array) -> None:
         """Write some rows of ``Xa``, made of those of ``X`` and each multiplied by its ``root``, into ``out``."""
         d = source.shape[1]
         if np.any(self.mu):
@@ -208,8 +208,7 @@ class DenseDesign(_Base):
                     np.copyto(Xa[:, :d], self.X, casting="same_kind")
         except FloatingPointError:  # a lone huge entry
             return None
-        Xa[:, d:p] = 1.0
-        Xa[:, p:] = 0.0
+        Xa[:, d:] = np.arange(d, Xa.shape[1]) < p
         return SingleDesign(Xa, np.zeros(d), self.scale, self.fit_intercept, self.passes)
 
     def _blocks(self, count: int) -> list[slice]:
@@ -237,7 +236,7 @@ class SingleDesign(DenseDesign):
         self.passes.rmatvec += 0.5
         return (self.X.T @ r)[: self.shape[1]].astype(np.float64)
 
-    def _weigh(self, source: Any, root: Array, out: Array) -> None:
+    def _weigh(self, source: Any, root: Any, out: Array) -> None:
         np.multiply(source, root, out=out, casting="same_kind")
 
     def rows(self, index: NDArray[np.intp] | slice) -> Array:

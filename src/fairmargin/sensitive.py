@@ -166,7 +166,7 @@ def encode_sensitive(sensitive_features: Any, n_people: int | None = None, *, gr
 
 
 def _encode_attribute(name: str, column: pd.Series, groups: bool) -> Attribute:
-    missing = int(column.isna().sum())
+    missing = np.count_nonzero(column.array.isna())
     if missing:
         raise ValueError(
             f"The sensitive attribute {name!r} is missing (nan) for {missing} people; "
@@ -209,7 +209,7 @@ def _warn_of_codes(name: str, column: pd.Series, distinct: int) -> None:
 def _factorise(column: pd.Series) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
     """Return the sorted categories that occur and each person's code."""
     if isinstance(column.dtype, pd.CategoricalDtype):
-        known, codes = column.cat.categories.tolist(), np.asarray(column.cat.codes, dtype=np.intp)
+        known, codes = column.array.categories.tolist(), np.asarray(column.array.codes, dtype=np.intp)
         occurs = np.bincount(codes, minlength=len(known)) > 0
         if np.all(occurs):
             return tuple(known), codes

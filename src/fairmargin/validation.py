@@ -88,7 +88,7 @@ def _binary_labels(y: Any) -> tuple[NDArray[Any], Array]:
         classes = np.array([y.min(), y.max()], dtype=y.dtype)
         upper = y == classes[1]
         if classes[0] < classes[1] and np.all(classes == np.rint(classes)) and np.all(upper | (y == classes[0])):
-            return classes, np.where(upper, 1.0, -1.0)  # plainly in order
+            return classes, 2.0 * upper - 1.0  # plainly in order
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
     classes, codes = np.unique(y, return_inverse=True)
