@@ -18,7 +18,7 @@ from fairmargin import (
 from fairmargin.formulations.covariance import _extrapolate
 from fairmargin.formulations.prule import InfeasibleError
 from fairmargin.problem import Problem
-from fairmargin.solvers import multipliers
+from fairmargin.solvers import multipliers, newton
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::fairmargin.CovarianceWarning", "ignore::fairmargin.SmallGroupWarning"
@@ -184,6 +184,18 @@ def test_single_precision_is_used_where_it_pays(monkeypatch):
     monkeypatch.setattr(Problem, "single", lambda self: made.append(single(self)) or made[-1])
     FairLogisticRegression().fit(X, y, sensitive_features=z)
     assert any(twin is not None for twin in made)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
+def test_losses_worked_out_for_some_people_at_a_time_are_the_same(monkeypatch, loss):
+    X, y, z = people(2000, 4)
+    together = FairMarginClassifier(loss).fit(X, y, sensitive_features=z)
+    monkeypatch.setattr(newton, "_MANY", 500)
+    monkeypatch.setattr(newton, "_SOME", 300)
+    apart = FairMarginClassifier(loss).fit(X, y, sensitive_features=z)
+    assert apart.certificate_.gap <= 1e-9
+    np.testing.assert_allclose(apart.coef_, together.coef_, rtol=1e-6)
+    assert apart.certificate_.objective == pytest.approx(together.certificate_.objective, rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -27,6 +27,7 @@ Array = NDArray[np.float64]
 
 _BLOCK_BYTES = 1 << 19  # a block of rows and its weighted copy stay in the second-level cache
 _ROWS, _PART_BYTES = 4096, 1 << 22  # rows of X that a Gram matrix takes at a time: fewer of wide ones
+_SUMMED = 1 << 14  # rows over which sums in single precision are good enough; the rest is summed up in double
 _SINGLE_ENTRIES = 50_000_000  # of a matrix worth a copy in single precision
 _TINY = 1e-12  # columns smaller or, turned over, larger than this leave the range of float32 when squared
 _SHIFT_RATIO = 30.0  # |mean| / spread above which a column is shifted
@@ -234,7 +235,10 @@ class SingleDesign(DenseDesign):
 
     def rmatvec(self, r: Any) -> Array:
         self.passes.rmatvec += 0.5
-        return (self.X.T @ r)[: self.shape[1]].astype(np.float64)
+        total = np.zeros((self.X.shape[1], *r.shape[1:]))
+        for start in range(0, len(r), _SUMMED):
+            total += self.X[start : start + _SUMMED].T @ r[start : start + _SUMMED]
+        return total[: self.shape[1]]
 
     def _weigh(self, source: Any, root: Any, out: Array) -> None:
         np.multiply(source, root, out=out, casting="same_kind")

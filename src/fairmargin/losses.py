@@ -65,6 +65,10 @@ class Loss:
         """Return ``-l*(-a)`` for ``a = -l'(m)``: by Fenchel's equality it is ``l(m) + a m``."""
         return self.value(m) + a * m
 
+    def of(self, people: slice | NDArray[np.intp]) -> Loss:
+        """Return the loss of some of the people: the same, unless every person has one of their own."""
+        return self
+
     def inverse(self, u: Array) -> Array:
         """Return the smallest ``m`` with ``l(m) <= u`` (``inf`` where there is none); by bisection."""
         u = np.asarray(u, dtype=float)

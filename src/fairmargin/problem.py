@@ -138,7 +138,7 @@ class Problem:
         """Return the problem on some of the people, weighted up to the same total."""
         weight = self.weight[index]
         weight = weight * (self.weight.sum() / weight.sum())
-        return replace(self, design=self.design.take(index), y=self.y[index], weight=weight)
+        return replace(self, design=self.design.take(index), y=self.y[index], weight=weight, loss=self.loss.of(index))
 
     def single(self) -> Problem | None:
         """Return the problem with data in single precision, or None where that would not do or not pay."""

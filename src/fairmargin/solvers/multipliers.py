@@ -53,7 +53,10 @@ class _Envelope(Loss):
     name = "hinge envelope"
 
     def __init__(self, width: float, a: Array) -> None:
-        self._smoothed, self._shift = SmoothedHingeLoss(width), width * a
+        self._smoothed, self._a, self._shift = SmoothedHingeLoss(width), a, width * a
+
+    def of(self, people: slice | NDArray[np.intp]) -> _Envelope:
+        return _Envelope(self._smoothed.width, self._a[people])
 
     def value(self, m: Array) -> Array:
         return self._smoothed.value(m - self._shift)

@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.losses import Loss
 from fairmargin.problem import Certificate, Problem, Solution, support
 from fairmargin.solvers.small import Factor, constrained_step, flatten
 
@@ -196,25 +197,24 @@ def _losses(problem: Problem, scores: Array) -> tuple[float, float, int, Array, 
     """
     n = len(scores)
     if n <= _MANY:
-        return _losses_of(problem, scores, slice(n))
+        return _losses_of(problem.loss, problem.y, problem.weight, scores)
     alpha, curvature = np.empty_like(scores), np.empty_like(scores)
     loss, terms, bent = 0.0, 0.0, 0
     for start in range(0, n, _SOME):
         some = slice(start, start + _SOME)
-        part = _losses_of(problem, scores[some], some)
+        part = _losses_of(problem.loss.of(some), problem.y[some], problem.weight[some], scores[some])
         loss, terms, bent = loss + part[0], terms + part[1], bent + part[2]
         alpha[some], curvature[some] = part[3:]
     return loss, terms, bent, alpha, curvature
 
 
-def _losses_of(problem: Problem, scores: Array, some: slice) -> tuple[float, float, int, Array, Array]:
-    weight = problem.weight[some]
-    margins = problem.y[some] * scores
-    value, slope, curvature = problem.loss.derivatives(margins)
+def _losses_of(loss: Loss, y: Array, weight: Array, scores: Array) -> tuple[float, float, int, Array, Array]:
+    margins = y * scores
+    value, slope, curvature = loss.derivatives(margins)
     alpha = -weight * slope
-    loss = float(weight @ value)
+    total = float(weight @ value)
     bent = len(curvature) if curvature.min() > 0 else int(np.count_nonzero(curvature))
-    return loss, loss + float(alpha @ margins), bent, alpha, curvature
+    return total, total + float(alpha @ margins), bent, alpha, curvature
 
 
 def _complete(problem: Problem, state: _State) -> _State:
