@@ -39,7 +39,7 @@ _COARSE = 0.2
 _REFINEMENTS = 2
 _VECTOR_STEPS = 30
 _ROUGH = 1e-2
-_WITHIN = (0.002, 0.01, 0.05)  # of the best accuracy: cuts that are looked at first
+_WITHIN = (0.01, 0.05)  # of the best accuracy: cuts that are looked at first
 _FINALISTS = 12
 _AS_GOOD = 0.001  # accuracy that rough and exact solutions may differ by
 _FAR_WORSE = 0.01
@@ -200,7 +200,9 @@ class _Judge:
         ]
         self.refused = float(self.weight[self.y < 0].sum())
         columns = [a.codes == k for a in self.attributes for k in range(1, len(a.categories))]
-        self.table = np.array([np.ones(len(self.y)), self.y, *columns]) * self.weight
+        self.table = np.array([np.ones(len(self.y)), *columns]) * self.weight
+        self.gain = self.y * self.weight
+        self.everybody = float(self.weight.sum())
 
     def accepted(self, scores: Array) -> list[Array]:
         """Return the weight of the accepted in every group, by attribute."""
@@ -242,33 +244,44 @@ class _Judge:
         apart = np.flatnonzero(ranked[:-1] - ranked[1:] > digit * (1.0 + np.abs(ranked[:-1])))
         if len(apart) == 0:
             return None
-        total, gain, *columns = (np.cumsum(row.take(order)) for row in self.table)
-        best = self._best_end(total, gain, columns, apart)
+        gain = np.cumsum(self.gain.take(order))
+        best = self._best_end(order, gain, apart)
         if best is None:
             return None
         cut = 0.5 * (float(ranked[best]) + float(ranked[best + 1]))
-        accuracy = (float(gain[best]) + self.refused) / float(self.weight.sum())
+        accuracy = (float(gain[best]) + self.refused) / self.everybody
         return accuracy, cut
 
-    def _best_end(self, total: Array, gain: Array, columns: list[Array], ends: NDArray[np.intp]) -> int | None:
-        """Return where to cut a ranking, given sums over the people before each place; None if nowhere.
+    def _best_end(self, order: NDArray[np.intp], gain: Array, ends: NDArray[np.intp]) -> int | None:
+        """Return where to cut the ranking ``order``, which may be after one of ``ends``; None if nowhere.
 
         ``gain`` sums up ``weight * y``, which is the accuracy but for a constant. Whether the rule holds is looked
         up for the most accurate ends first: the first that keep it have the best one among them.
         """
         gains = gain.take(ends)
         for within in (*_WITHIN, np.inf):
-            near = ends[gains >= gains.max() - within * float(total[-1])]
-            keeps = self._rule(self._by_group(total.take(near), [c.take(near) for c in columns])) >= self.percent
+            near = ends[gains >= gains.max() - within * self.everybody]
+            keeps = self._rule(self._accepted_up_to(order, near)) >= self.percent
             if np.any(keeps):
                 return int(near[np.argmax(np.where(keeps, gain.take(near), -np.inf))])
         return None
 
-    def _by_group(self, total: Array, columns: list[Array]) -> list[Array]:
-        """Return the weight by group, (groups, M) for each attribute; the first group has what the others leave."""
+    def _accepted_up_to(self, order: NDArray[np.intp], ends: NDArray[np.intp]) -> list[Array]:
+        """Return the weight by group, (groups, M) for each attribute, of the people up to each of M ends."""
+        first, last = ends[0] + 1, ends[-1] + 1
+        sure, rest, places = order[:first], order[first:last], ends - ends[0]
+
+        def up_to_each(row: Array) -> Array:
+            sums = np.empty(last - first + 1)
+            sums[0] = row.take(sure).sum()
+            np.cumsum(row.take(rest), out=sums[1:])
+            sums[1:] += sums[0]
+            return sums.take(places)
+
+        total, *columns = (up_to_each(row) for row in self.table)
         k, groups = 0, []
         for others in (len(a.categories) - 1 for a in self.attributes):
-            part = np.array(columns[k : k + others])
+            part = np.array(columns[k : k + others])  # the first group has what the others leave
             groups.append(np.vstack([total - part.sum(axis=0), part]))
             k += others
         return groups
@@ -428,7 +441,8 @@ class _DecisionFamily:
         self.weight = judge.weight / judge.weight.sum()
         self.share = self.weight @ self.Z
         self.free = free
-        self._solved = [(np.zeros(len(self.share)), free.theta, free.hessian)]
+        self._prices = np.zeros((1, len(self.share)))
+        self._solved = [(free.theta, free.hessian)]
 
     def priced(self, prices: Array) -> tuple[Pose, Solution]:
         """Return the problem for these prices and its solution."""
@@ -441,17 +455,20 @@ class _DecisionFamily:
             return replace(base.unconstrained(), y=y, weight=base.weight * size)
 
         solution = self.task.solve(pose(self.task.problem), self._start(prices))
-        self._solved.append((prices, solution.theta, solution.hessian))
+        self._prices = np.vstack([self._prices, prices])
+        self._solved.append((solution.theta, solution.hessian))
         return pose, replace(solution, multipliers=np.zeros(self.task.problem.n_rows))
 
     def _start(self, prices: Array) -> Start:
         """Continue the line through the solutions of the nearest two prices; with several, begin at the nearest."""
-        near = sorted(self._solved, key=lambda s: float(np.abs(s[0] - prices).max()))[:2]
-        theta = near[0][1]
-        if len(near) == 2 and len(prices) == 1 and near[0][0] != near[1][0]:
-            share = float(((prices - near[0][0]) / (near[1][0] - near[0][0]))[0])
-            theta = theta + np.clip(share, -2.0, 2.0) * (near[1][1] - theta)
-        return Start(theta, hessian=near[0][2])
+        nearest = np.argsort(np.abs(self._prices - prices).max(axis=1), kind="stable")[:2]
+        theta, hessian = self._solved[nearest[0]]
+        if len(nearest) == 2 and len(prices) == 1:
+            here, there = self._prices[nearest, 0]
+            if here != there:
+                share = float(np.clip((prices[0] - here) / (there - here), -2.0, 2.0))
+                theta = theta + share * (self._solved[nearest[1]][0] - theta)
+        return Start(theta, hessian=hessian)
 
     def find_direction(self, way: str) -> Array:
         """Return prices at which the rule is (about) reached at the solution's own intercept.
