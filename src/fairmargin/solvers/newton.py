@@ -8,11 +8,11 @@ once, that is a dual problem in K unknowns (:func:`fairmargin.solvers.small.solv
 One ``matvec`` and one ``rmatvec`` an iteration; the line search works on the N scores alone. A feasible point
 stays feasible, because the step ends in the box and steps are never longer than 1. Three things save passes over
 the data, and above all sandwiches, the dearest ones: the way from zero to the neighbourhood of the optimum is
-gone on samples of the people, each six times the one before; a Hessian is kept, corrected by what every step shows
-of the curvature along it (BFGS), as long as a new one would cost more steps than it saves; and where no direction
-is too flat for that, samples and first steps on everybody are in single precision. The gap is quadratic in the
-error of the gradient, so float32's seven digits bring it close to 1e-9 already; the point returned and its
-certificate are always of float64.
+gone on samples of the people, each six times the one before, the largest of which have Hessians as good as
+everybody's; a Hessian is kept, corrected by what every step shows of the curvature along it (BFGS), as long as a
+new one would cost more steps than it saves; and where no direction is too flat for that, samples and first steps
+on everybody are in single precision. The gap is quadratic in the error of the gradient, so float32's seven digits
+bring it close to 1e-9 already; the point returned and its certificate are always of float64.
 
 Reference: Nocedal and Wright, Numerical Optimization, 2nd edition, chapter 18 (SQP); the problem is convex,
 so the exact Hessian and an Armijo search on ``L`` converge globally and quadratically.
