@@ -54,12 +54,16 @@ class Path:
         ``r``, the bounds at ``t = 1``; usually the unconstrained covariances.
     signed : bool
         Whether the covariance must equal ``t r`` (so that ``t`` may be negative) rather than stay within it.
+    zero : Solution, optional
+        The solution at ``t = 0``, if it is known.
     """
 
-    def __init__(self, task: Task, free: Solution, reach: Array, signed: bool = False) -> None:
+    def __init__(
+        self, task: Task, free: Solution, reach: Array, signed: bool = False, zero: Solution | None = None
+    ) -> None:
         self.free = replace(free, multipliers=np.zeros(task.problem.n_rows))
         self.task, self.reach, self.signed = task, np.asarray(reach, float), signed
-        self._solved: dict[float, Solution] = {1.0: self.free}
+        self._solved: dict[float, Solution] = {1.0: self.free} | ({} if zero is None else {0.0: zero})
         self._better: dict[float, Solution] = {}  # refined
 
     def problem(self, t: float) -> Problem:

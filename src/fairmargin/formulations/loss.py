@@ -11,8 +11,8 @@ from scipy.optimize import linprog
 from fairmargin.constraints import LossBound
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.task import Outcome, Task, loss_increase, solve_task
-from fairmargin.problem import Solution
-from fairmargin.solvers import Start
+from fairmargin.problem import Problem, Solution
+from fairmargin.solvers import Start, solve_free_and_bound
 
 __all__ = ["least_factor"]
 
@@ -27,7 +27,7 @@ _SUM_GAP = 1e-6  # gap that a solution for the sum of several covariances may ha
 def _(constraint: LossBound, task: Task) -> Outcome:
     weights = constraint.column_weights(task.sensitive)
     task = replace(task, tol=min(task.tol, _CLOSE))  # a root search needs the losses better than its own accuracy
-    free = task.solve(task.problem.unconstrained())
+    free, zero = _ends(task, (weights > 0) & (constraint.gamma > 0))
     reach = task.problem.rows @ free.theta
     budget = (1.0 + constraint.gamma) * free.objective
     counted = (weights > 0) & (reach != 0)
@@ -36,11 +36,22 @@ def _(constraint: LossBound, task: Task) -> Outcome:
         return _outcome(solution, free, 1.0)
     unit = np.where(counted, np.abs(reach) / np.where(counted, weights, 1.0), np.inf)
     if constraint.norm == "sum" and counted.sum() > 1:
-        solution = _certified(task, _least_sum(task, free, unit, budget), np.isfinite(unit))
+        solution = _certified(task, _least_sum(task, free, zero, unit, budget), np.isfinite(unit))
         return _outcome(solution, free, None)
     # |cov_k| <= t |cov*_k| / weight_k for all k: one number t, from where nothing binds down to zero.
-    factor, solution = least_factor(Path(task, free, unit), budget, float(np.max(weights[counted])))
+    path = Path(task, free, unit, zero=zero)
+    factor, solution = least_factor(path, budget, float(np.max(weights[counted])))
     return _outcome(solution, free, factor)
+
+
+def _ends(task: Task, counted: NDArray[np.bool_]) -> tuple[Solution, Solution]:
+    """Return the classifiers without a constraint and without the counted covariances, which share samples."""
+
+    def bind(problem: Problem, free: Solution) -> Problem:
+        bound = np.where(counted & (problem.rows @ free.theta != 0), 0.0, np.inf)
+        return problem.with_bounds(-bound, bound)
+
+    return solve_free_and_bound(task.problem, bind, tol=task.tol, max_iter=task.max_iter)
 
 
 def _outcome(solution: Solution, free: Solution, factor: float | None) -> Outcome:
@@ -98,16 +109,12 @@ def _price(path: Path, solution: Solution) -> float:
     return max(float(np.abs(solution.multipliers[bounded]) @ np.abs(path.reach[bounded])), 1e-300)
 
 
-def _least_sum(task: Task, free: Solution, unit: Array, budget: float) -> Solution:
+def _least_sum(task: Task, free: Solution, zero: Solution, unit: Array, budget: float) -> Solution:
     """Return the solution that minimises ``sum_k |cov_k| / unit_k`` within the budget.
 
     On the path ``min L + mu sum_k |cov_k| / unit_k`` the loss grows with ``mu``; its root against the budget is
     searched in ``log mu``.
     """
-    zero = task.solve(
-        task.problem.with_bounds(np.where(np.isfinite(unit), 0.0, -np.inf), np.where(np.isfinite(unit), 0.0, np.inf)),
-        Start(free.theta, hessian=free.hessian),
-    )
     if zero.objective <= budget:
         return zero
     prices = _Prices(task, free, unit)
