@@ -101,3 +101,40 @@ def test_a_fit_leaves_the_data_as_they_were():
     before = X.copy()
     FairLogisticRegression().fit(X, y, sensitive_features=z)
     np.testing.assert_array_equal(X, before)
+
+
+def far_out(value, count, n=30_000, seed=1):
+    """People of whom a few have one entry that is out of all proportion."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 7))
+    z = (X[:, 0] + rng.standard_normal(n) > 0).astype(int)
+    y = (X.sum(axis=1) + 0.7 * z + rng.logistic(size=n) > 0).astype(int)
+    for _ in range(count):
+        X[rng.integers(n), rng.integers(7)] = value
+    return X, y, z
+
+
+@pytest.mark.filterwarnings("ignore::fairmargin.CovarianceWarning")
+@pytest.mark.parametrize("loss", ["logistic", "smoothed_hinge"])
+@pytest.mark.parametrize("value", [1e6, 1e8, 1e9])
+def test_a_few_people_far_out_whom_a_sample_misses_do_not_lead_astray(value, loss):
+    X, y, z = far_out(value, 3)
+    model = FairMarginClassifier(loss).fit(X, y, sensitive_features=z)
+    assert model.certificate_.status == "solved"
+    assert model.certificate_.objective < np.log(2.0) * len(y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("loss", "value"), [("hinge", 1e37), ("hinge", 1e39), ("squared_hinge", 1e45)])
+def test_what_is_beyond_numbers_is_not_called_solved(loss, value):
+    X, y, _ = far_out(value, 1, n=20_000)
+    proof = FairMarginClassifier(loss, constraint=None).fit(X, y).certificate_
+    assert proof.status != "solved" or (np.isfinite(proof.objective) and proof.gap <= 1e-9)
+
+
+def test_a_certificate_of_nothing_has_an_infinite_gap():
+    X, y, z = people()
+    problem = FairLogisticRegression()._prepare(X, y, None, z).problem.with_bounds(np.zeros(1), np.zeros(1))
+    assert problem.relative_gap(np.nan, 0.0) == np.inf
+    assert problem.relative_gap(np.inf, np.inf) == np.inf
+    assert problem.violation(np.full(problem.design.shape[1], np.nan)) == np.inf

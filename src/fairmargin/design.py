@@ -196,9 +196,9 @@ class DenseDesign(_Base):
         return type(self)(self.X[rows], self.mu, self.scale, self.fit_intercept)
 
     def single(self) -> SingleDesign | None:
-        if self.X.size > _SINGLE_ENTRIES or self.scale.max() > 1.0 / _TINY or self.scale.min() < _TINY:
-            return None
         n, p = self.shape
+        if n * _whole_registers(p) > _SINGLE_ENTRIES or self.scale.max() > 1.0 / _TINY or self.scale.min() < _TINY:
+            return None
         d = self.X.shape[1]
         Xa = np.empty((n, _whole_registers(p)), dtype=np.float32, order="C" if self.X.flags.c_contiguous else "F")
         try:
@@ -252,7 +252,7 @@ class SingleDesign(DenseDesign):
 
 def _whole_registers(p: int) -> int:
     """Return the number of columns to which ``p`` is filled up: products of BLAS are faster at whole registers."""
-    return -(-p // 8) * 8
+    return -(-p // 4) * 4
 
 
 class SparseDesign(_Base):

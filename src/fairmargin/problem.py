@@ -184,7 +184,8 @@ class Problem:
         if not self.n_rows:
             return 0.0
         value = self.rows @ theta
-        return max(0.0, float(np.max(value - self.upper)), float(np.max(self.lower - value)))
+        missed = float(np.max(np.maximum(value - self.upper, self.lower - value)))
+        return np.inf if np.isnan(missed) else max(0.0, missed)
 
     def is_feasible(self, theta: Array) -> bool:
         """Whether every row is within its bounds, but for rounding."""
@@ -216,11 +217,21 @@ class Problem:
 
     @cached_property
     def _at_zero(self) -> float:
+        """The losses at ``theta = 0``, where they are the same for everybody."""
         return float(self.weight.sum()) * float(self.loss.value(np.zeros(1))[0])
 
     def gap_unit(self, value: float) -> float:
         """Return what gaps are relative to: the objective, or 1e-16 of it at ``theta = 0`` where that is more."""
         return max(abs(value), 1e-16 * abs(self._at_zero), np.finfo(float).tiny)
+
+    def beats_zero(self, value: float) -> bool:
+        """Whether an objective is lower than that of ``theta = 0``."""
+        return value <= self._at_zero + self.offset
+
+    def relative_gap(self, value: float, bound: float) -> float:
+        """Return ``value - bound``, relative and at least 0; infinite where a number is beyond what can be held."""
+        gap = value - bound
+        return max(0.0, gap) / self.gap_unit(value) if np.isfinite(gap) else np.inf
 
     def is_vanishing(self, value: float) -> bool:
         """Whether nothing keeps ``L`` from falling to a bound it never reaches: no penalty, separable data."""
@@ -256,7 +267,7 @@ class Problem:
             terms = float(self.weight @ (ratio * dual + (1.0 - ratio) * self.loss.infimum))
             pull = self.design.rmatvec(ratio * alpha * self.y)
         bound = max(self.dual_bound(theta, multipliers, terms, pull), self.trivial_bound)
-        gap = max(0.0, value - bound) / self.gap_unit(value)
+        gap = self.relative_gap(value, bound)
         return Certificate(value, bound, gap, self.violation(theta), n_iter, status)
 
     def _balance(self, alpha: Array) -> tuple[float, float]:

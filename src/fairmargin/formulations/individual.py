@@ -181,7 +181,7 @@ class _SecondStage:
         value = problem.objective(solution.theta, solution.scores)
         # Every feasible point of the ball costs no less than the stiffened bound less the ball's largest share.
         bound = solution.certificate.dual_bound - 0.5 * (stiffness - 1.0) * self.radius**2
-        gap = max(0.0, value - bound) / problem.gap_unit(value)
+        gap = problem.relative_gap(value, bound)
         status = solution.certificate.status if gap <= max(self.task.tol, _BALL_GAP) else "inaccurate"
         proof = replace(solution.certificate, objective=value, dual_bound=bound, gap=gap, status=status)
         return replace(solution, certificate=proof)

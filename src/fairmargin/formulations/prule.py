@@ -174,7 +174,7 @@ def _certificate(task: Task, best: _Candidate, free: Solution, theta: Array, sco
     """
     value = task.problem.objective(theta, scores)
     bound = free.certificate.dual_bound
-    gap = max(0.0, value - bound) / task.problem.gap_unit(value)
+    gap = task.problem.relative_gap(value, bound)
     status = best.solution.certificate.status
     return Certificate(value, bound, gap, 0.0, best.solution.certificate.n_iter, status)
 

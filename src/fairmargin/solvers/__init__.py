@@ -35,9 +35,12 @@ __all__ = ["Start", "few_threads", "fits_single", "refined", "solve", "solve_fre
 Array = NDArray[np.float64]
 Bind = Callable[[Problem, Solution], Problem]
 
+# Iterates may leave the range of numbers on their way; the certificate tells how it ended.
+_QUIETLY = np.errstate(over="ignore", invalid="ignore")
 _SMALL = 20_000_000  # entries of X below which more BLAS threads cost more than they bring
 
 
+@_QUIETLY
 def solve(
     problem: Problem, *, start: Start | None = None, tol: float = 1e-9, max_iter: int = 200, proof: bool = True
 ) -> Solution:
@@ -72,6 +75,7 @@ def _other_ways(problem: Problem) -> list[Callable[..., Solution | None]]:
     return [solve_interior_point] if penalised else [solve_hinge_program, solve_interior_point]
 
 
+@_QUIETLY
 def solve_free_and_bound(
     problem: Problem,
     bind: Bind,
@@ -149,7 +153,9 @@ def _on_sample(problem: Problem, bind: Bind, max_iter: int) -> tuple[Solution, S
     if before is not None and not _is_finite(before):
         before = None
     free, bound = _rough_pair(problem, bind, before, (SAMPLE_TOL, SAMPLE_TOL), max_iter)
-    return renewed(problem, free), renewed(problem, bound)
+    slack = bound.theta is free.theta
+    free = renewed(problem, free)
+    return free, replace(bound, hessian=free.hessian) if slack else renewed(problem, bound)
 
 
 def _is_finite(pair: tuple[Solution, Solution]) -> bool:

@@ -145,7 +145,7 @@ def _finish(problem: Problem, at: _Rounds, tol: float, max_iter: int) -> Solutio
         found = _rounds(problem, at, 0.5 * tol, max_iter, 0.0)
     solution = _on_everybody(problem, at, found, np.arange(len(problem.y)))
     status = "solved"
-    if solution.certificate.gap > tol:
+    if not solution.certificate.gap <= tol:
         status = "iteration limit" if at.n_iter >= max_iter else "inaccurate"
     return replace(solution, certificate=replace(solution.certificate, status=status))
 

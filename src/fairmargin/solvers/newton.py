@@ -107,12 +107,12 @@ def solve_newton(
         raise ValueError(f"Newton's method needs a smooth loss; the {problem.loss.name} loss is not.")
     if start is None:
         start = _start_on_sample(problem, tol, max_iter)
+    state = _evaluate(problem, start.theta, problem.design.matvec(start.theta))
+    start, state = _or_zero(problem, start, state)
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
-    scores = problem.design.matvec(start.theta)
-    state = _evaluate(problem, start.theta, scores)
     # A start that is as good as the answer is made ready for its certificate at once.
     state = _complete(problem, _centre(problem, state) if start.after is not None else state)
-    reach = float(np.abs(scores).max())
+    reach = float(np.abs(state.scores).max())
     feasible = problem.is_feasible(state.theta)
     hessian, factor = start.hessian, None
     gap, best, stalled, status = np.inf, (np.inf, state, multipliers), 0, "iteration limit"
@@ -188,6 +188,18 @@ def _evaluate(problem: Problem, theta: Array, scores: Array) -> _State:
     loss, terms, bent, alpha, curvature = _losses(problem, scores)
     objective = loss + problem.penalty(theta)
     return _State(theta, scores, objective, terms, alpha, curvature, bent, np.empty(0), np.empty(0))
+
+
+def _or_zero(problem: Problem, start: Start, state: _State) -> tuple[Start, _State]:
+    """Return a start and its state, or those of zero if that is the better one.
+
+    As it is where a few people are far out whom the sample has missed.
+    """
+    zero = np.zeros_like(start.theta)
+    if problem.beats_zero(state.objective) or not problem.is_feasible(zero):
+        return start, state
+    there = _evaluate(problem, zero, np.zeros_like(state.scores))
+    return (start, state) if state.objective <= there.objective else (Start(zero), there)
 
 
 def _losses(problem: Problem, scores: Array) -> tuple[float, float, int, Array, Array]:
@@ -464,7 +476,7 @@ def refined(problem: Problem, solution: Solution) -> Solution:
 
 
 def renewed(sample: Problem, solution: Solution) -> Solution:
-    """Return a sample's solution with the Hessian there, if steps of everybody, who are far more, gain by it."""
+    """Return a sample's solution with a new Hessian of nearly there, if steps of everybody, who are more, gain by it."""
     n, p = sample.design.shape
     if n < _LIKE_ALL * p or not np.all(np.isfinite(solution.theta)):
         return solution
