@@ -476,7 +476,7 @@ def refined(problem: Problem, solution: Solution) -> Solution:
 
 
 def renewed(sample: Problem, solution: Solution) -> Solution:
-    """Return a sample's solution with a new Hessian of nearly there, if steps of everybody, who are more, gain by it."""
+    """Return a sample's solution with a new Hessian near it, if steps of everybody, who are more, gain by it."""
     n, p = sample.design.shape
     if n < _LIKE_ALL * p or not np.all(np.isfinite(solution.theta)):
         return solution
