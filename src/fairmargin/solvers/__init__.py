@@ -35,12 +35,9 @@ __all__ = ["Start", "few_threads", "fits_single", "refined", "solve", "solve_fre
 Array = NDArray[np.float64]
 Bind = Callable[[Problem, Solution], Problem]
 
-# Iterates may leave the range of numbers on their way; the certificate tells how it ended.
-_QUIETLY = np.errstate(over="ignore", invalid="ignore")
 _SMALL = 20_000_000  # entries of X below which more BLAS threads cost more than they bring
 
 
-@_QUIETLY
 def solve(
     problem: Problem, *, start: Start | None = None, tol: float = 1e-9, max_iter: int = 200, proof: bool = True
 ) -> Solution:
@@ -54,6 +51,11 @@ def solve(
         raise ValueError(
             f"The loss {problem.loss!r} is not smooth; of the non-smooth losses only the hinge has a solver."
         )
+    with _quietly():
+        return _solve(problem, start, tol, max_iter, proof)
+
+
+def _solve(problem: Problem, start: Start | None, tol: float, max_iter: int, proof: bool) -> Solution:
     if problem.loss.smooth:
         best = solve_newton(problem, start=start, tol=tol, max_iter=max_iter, proof=proof)
     else:
@@ -67,6 +69,11 @@ def solve(
     return best
 
 
+def _quietly() -> np.errstate:
+    """Return a context for iterates that may leave the range of numbers; the certificate tells how it ended."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 def _other_ways(problem: Problem) -> list[Callable[..., Solution | None]]:
     """Return what else can solve the problem: slower, or for special cases."""
     penalised = bool(np.any(problem.ridge))
@@ -75,7 +82,6 @@ def _other_ways(problem: Problem) -> list[Callable[..., Solution | None]]:
     return [solve_interior_point] if penalised else [solve_hinge_program, solve_interior_point]
 
 
-@_QUIETLY
 def solve_free_and_bound(
     problem: Problem,
     bind: Bind,
@@ -95,7 +101,8 @@ def solve_free_and_bound(
     """
     free_problem = problem.unconstrained()
     rough = max(tol, free_tol)
-    pair = _roughly(problem, bind, (rough, tol), max_iter) if problem.loss.smooth and near is None else None
+    with _quietly():
+        pair = _roughly(problem, bind, (rough, tol), max_iter) if problem.loss.smooth and near is None else None
     if problem.loss.smooth and pair is None:  # few people: accuracy costs little
         rough = tol
     if pair is not None:
