@@ -110,8 +110,9 @@ def solve_free_and_bound(
     if pair is not None and _is_enough(pair[0], problem, free_tol):
         free = replace(pair[0], scores=pair[0].scores.astype(float), alpha=pair[0].alpha.astype(float))
     else:
-        free = solve(free_problem, start=None if near is None else near[0], tol=rough, max_iter=max_iter)
-        free = refined(free_problem, free) if rough > tol else free
+        begin, proof = None if near is None else near[0], rough <= tol
+        free = solve(free_problem, start=begin, tol=rough, max_iter=max_iter, proof=proof)
+        free = free if proof else refined(free_problem, free)
     if pair is not None:
         start: Start | None = _correct(pair[1], pair[0], free)
     else:

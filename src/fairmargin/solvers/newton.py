@@ -112,7 +112,7 @@ def solve_newton(
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
     # A start that is as good as the answer is made ready for its certificate at once.
     state = _complete(problem, _centre(problem, state) if start.after is not None else state)
-    reach = float(np.abs(state.scores).max())
+    reach = _farthest(state.scores)
     feasible = problem.is_feasible(state.theta)
     hessian, factor = start.hessian, None
     gap, best, stalled, status = np.inf, (np.inf, state, multipliers), 0, "iteration limit"
@@ -169,7 +169,7 @@ def solve_newton(
             hessian = _secant(hessian, state.theta - left.theta, state.gradient - left.gradient)
             factor = None
         if proof:
-            reach = max(reach, float(np.abs(state.scores).max()))
+            reach = max(reach, _farthest(state.scores))
         feasible = feasible or length >= 1.0
     if feasible:
         _, state, multipliers = best
@@ -296,13 +296,18 @@ def _hessian(problem: Problem, state: _State, single: bool = False) -> Array:
     return problem.design.sandwich(problem.weight * curvature, rows, single) + np.diag(problem.ridge)
 
 
+def _farthest(scores: Array) -> float:
+    """Return ``max_i |f_i|``."""
+    return max(float(scores.max()), -float(scores.min()))
+
+
 def _settle(problem: Problem, state: _State, reach: float) -> _State:
     """Return the same point ready for its certificate.
 
     Scores that were summed up step by step are computed anew if they went as far as ``reach`` on the way and
     lost digits there, and the intercept is moved to its best place.
     """
-    if reach > _DRIFT * (1.0 + float(np.abs(state.scores).max())):
+    if reach > _DRIFT * (1.0 + _farthest(state.scores)):
         state = _complete(problem, _evaluate(problem, state.theta, problem.design.matvec(state.theta)))
     centred = _centre(problem, state)
     return state if centred is state else _complete(problem, centred)
