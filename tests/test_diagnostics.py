@@ -63,10 +63,15 @@ def test_ordinary_data_raise_no_alarm(estimator, c):
 
 def test_an_attribute_unrelated_to_the_decisions_raises_no_alarm():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 3))
+    X = rng.normal(size=(600, 10))
     y = X[:, 0] + rng.normal(size=600) > 0
     race = np.array(["a", "b", "c"])[rng.integers(0, 3, size=600)]
-    FairLogisticRegression().fit(X, y, sensitive_features=race)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        seen = FairLogisticRegression().fit(X, y, sensitive_features=race).diagnostics_
+    assert seen.covariance_cut == pytest.approx(np.ones(3))
+    assert seen.decision_cut.min() < 0.3  # a cut that did not reach the decisions, as in the trap,
+    assert seen.disparity_left.max() < 0.1  # but of what was chance from the start
 
 
 def test_everybody_accepted_is_no_disparity():
