@@ -1,6 +1,7 @@
 """Three million rows in memory: against as many bare products X' D X, and in how much memory."""
 
 import numpy as np
+import peers
 from counting import PASSES, watched
 from findings import megabytes, seconds, times
 from harness import apart, log, median, timed
@@ -29,7 +30,9 @@ def run(found, budget):
         log(f"  {n:,} x {d}: {took:.1f} s, one product {bare[-1]:.2f} s")
     one, whole = median(bare), median(fits)
     memory = apart(lambda: fit(people).certificate_.gap, 120.0)
-    peer = apart(lambda: newton_cholesky(people), max(30.0, 0.4 * budget.left))
+    peer = apart(
+        lambda: int(peers.scikit_learn_model(people, "newton-cholesky").n_iter_[0]), max(30.0, 0.4 * budget.left)
+    )
     passes = phases.passes(n)
     iterations = model.certificate_.n_iter
     found.text(
@@ -78,9 +81,3 @@ def run(found, budget):
 
 def fit(people):
     return FairLogisticRegression().fit(people.X, people.y, sensitive_features=people.z)
-
-
-def newton_cholesky(people):
-    from sklearn.linear_model import LogisticRegression
-
-    return int(LogisticRegression(solver="newton-cholesky").fit(people.X, people.y).n_iter_[0])

@@ -36,10 +36,15 @@ def covariance_row(people):
 
 
 def scikit_learn(people, solver, C=1.0):
+    model = scikit_learn_model(people, solver, C)
+    return model.coef_[0], model.intercept_[0]
+
+
+def scikit_learn_model(people, solver, C=1.0):
+    """Return the fitted model itself."""
     from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(C=C, solver=solver, max_iter=1000).fit(people.X, people.y)
-    return model.coef_[0], model.intercept_[0]
+    return LogisticRegression(C=C, solver=solver, max_iter=1000).fit(people.X, people.y)
 
 
 def liblinear_hinge(people, **settings):

@@ -197,10 +197,11 @@ class DenseDesign(_Base):
 
     def single(self) -> SingleDesign | None:
         n, p = self.shape
-        if n * _whole_registers(p) > _SINGLE_ENTRIES or self.scale.max() > 1.0 / _TINY or self.scale.min() < _TINY:
+        width = _whole_registers(p)
+        if n * width > _SINGLE_ENTRIES or self.scale.max() > 1.0 / _TINY or self.scale.min() < _TINY:
             return None
         d = self.X.shape[1]
-        Xa = np.empty((n, _whole_registers(p)), dtype=np.float32, order="C" if self.X.flags.c_contiguous else "F")
+        Xa = np.empty((n, width), dtype=np.float32, order="C" if self.X.flags.c_contiguous else "F")
         try:
             with np.errstate(over="raise"):
                 if np.any(self.mu):
@@ -209,7 +210,7 @@ class DenseDesign(_Base):
                     np.copyto(Xa[:, :d], self.X, casting="same_kind")
         except FloatingPointError:  # a lone huge entry
             return None
-        Xa[:, d:] = np.arange(d, Xa.shape[1]) < p
+        Xa[:, d:] = np.arange(d, width) < p
         return SingleDesign(Xa, np.zeros(d), self.scale, self.fit_intercept, self.passes)
 
     def _blocks(self, count: int) -> list[slice]:

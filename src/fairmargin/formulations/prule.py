@@ -438,7 +438,7 @@ class _DecisionFamily:
     def __init__(self, task: Task, judge: _Judge, free: Solution) -> None:
         self.task, self.judge = task, judge
         self.Z = task.sensitive.columns()
-        self.weight = judge.weight / judge.weight.sum()
+        self.weight = judge.weight / judge.everybody
         self.share = self.weight @ self.Z
         self.free = free
         self._prices = np.zeros((1, len(self.share)))

@@ -52,20 +52,16 @@ def solve(
             f"The loss {problem.loss!r} is not smooth; of the non-smooth losses only the hinge has a solver."
         )
     with _quietly():
-        return _solve(problem, start, tol, max_iter, proof)
-
-
-def _solve(problem: Problem, start: Start | None, tol: float, max_iter: int, proof: bool) -> Solution:
-    if problem.loss.smooth:
-        best = solve_newton(problem, start=start, tol=tol, max_iter=max_iter, proof=proof)
-    else:
-        best = solve_multipliers(problem, start=start, tol=tol, max_iter=max_iter)
-    for way in _other_ways(problem):
-        if best.certificate.status in ("solved", "separable"):
-            break
-        other = way(problem, tol=tol, max_iter=max_iter)
-        if other is not None:
-            best = min(best, other, key=lambda s: max(s.certificate.gap, s.certificate.violation))
+        if problem.loss.smooth:
+            best = solve_newton(problem, start=start, tol=tol, max_iter=max_iter, proof=proof)
+        else:
+            best = solve_multipliers(problem, start=start, tol=tol, max_iter=max_iter)
+        for way in _other_ways(problem):
+            if best.certificate.status in ("solved", "separable"):
+                break
+            other = way(problem, tol=tol, max_iter=max_iter)
+            if other is not None:
+                best = min(best, other, key=lambda s: max(s.certificate.gap, s.certificate.violation))
     return best
 
 

@@ -196,7 +196,7 @@ def _or_zero(problem: Problem, start: Start, state: _State) -> tuple[Start, _Sta
     As it is where a few people are far out whom the sample has missed.
     """
     zero = np.zeros_like(start.theta)
-    if problem.beats_zero(state.objective) or not problem.is_feasible(zero):
+    if problem.beats_zero(state.objective) or not np.any(start.theta) or not problem.is_feasible(zero):
         return start, state
     there = _evaluate(problem, zero, np.zeros_like(state.scores))
     return (start, state) if state.objective <= there.objective else (Start(zero), there)
