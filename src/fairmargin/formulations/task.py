@@ -1,14 +1,15 @@
 """From a task to an outcome.
 
-A task is the unconstrained problem with the covariance rows at hand; :func:`solve_task` dispatches on the
-constraint and answers with an outcome, from which estimators read their fitted attributes.
+A task is the unconstrained problem with the covariance rows at hand. :func:`solve_task` dispatches on the constraint and
+returns an outcome: the solution, the problem it solves, and what this formulation has to tell beyond that. Estimators
+read their fitted attributes from outcomes.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from functools import singledispatch
 from typing import Any
 
@@ -17,14 +18,23 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmargin.constraints import Constraint
-from fairmargin.design import make_design, reduce_wide
+from fairmargin.design import make_design, reduce_rank, reduce_wide
 from fairmargin.losses import Loss, SmoothedHingeLoss
 from fairmargin.problem import Problem, Solution
 from fairmargin.sensitive import Sensitive
-from fairmargin.solvers import Start, few_threads, fits_single, solve
+from fairmargin.solvers import Accuracy, Start, in_single_precision, solve
 from fairmargin.validation import TrainingData
 
-__all__ = ["Outcome", "Task", "loss_increase", "make_task", "run", "solve_task", "start_at", "warn_unless_solved"]
+__all__ = [
+    "Outcome",
+    "Task",
+    "loss_increase",
+    "make_task",
+    "run",
+    "solve_task",
+    "start_at",
+    "warn_unless_solved",
+]
 
 Array = NDArray[np.float64]
 
@@ -35,8 +45,20 @@ _ROUNDED = 0.1  # width of a hinge loss's corner where a rounded one will do
 class Task:
     """Data, loss and penalty of one training, before anything is asked of it.
 
-    ``problem`` carries the covariance rows (K, p) with infinite bounds; ``centred`` (N, K) is ``z - zbar``;
-    ``near`` is the outcome of nearly the same task, to start from; without ``proof`` estimates of gaps are trusted.
+    Attributes
+    ----------
+    problem : Problem
+        With the covariance rows (K, p) and infinite bounds.
+    data : TrainingData
+    centred : (N, K)
+        ``z - zbar``.
+    tol, max_iter : accuracy asked for
+    expand : callable or None
+        From coefficients in the problem's features to coefficients in those of ``data.X``, where these differ.
+    near : Outcome or None
+        Of nearly the same task, to start from.
+    proof : bool
+        Whether gaps must be proved, or estimates will do.
     """
 
     problem: Problem
@@ -54,18 +76,22 @@ class Task:
         assert self.data.sensitive is not None
         return self.data.sensitive
 
+    @property
+    def accuracy(self) -> Accuracy:
+        """What solvers are asked for."""
+        return Accuracy(self.tol, self.max_iter, self.proof)
+
     def solve(self, problem: Problem, start: Start | None = None) -> Solution:
-        """Solve a problem of this task with the task's tolerances."""
-        return solve(problem, start=start, tol=self.tol, max_iter=self.max_iter, proof=self.proof)
+        """Solve a problem of this task to the task's accuracy."""
+        return solve(problem, start=start, accuracy=self.accuracy)
 
     def roughly(self, tol: float, solution: Solution) -> tuple[Task, Solution]:
-        """Return task and solution for scouting: a wide tolerance, no proofs, single precision if that will do."""
+        """Return task and solution for scouting: a wide tolerance, no proofs, single precision where it will do."""
         smooth = self.smoothed()
-        if smooth is not self:
-            free, start = smooth.problem.unconstrained(), Start(solution.theta)
-            solution = solve(free, start=start, tol=tol, max_iter=self.max_iter, proof=False)
         rough = replace(smooth, tol=max(self.tol, tol), proof=False)
-        twin = smooth.problem.single() if fits_single(solution.hessian) else None
+        if smooth is not self:
+            solution = rough.solve(smooth.problem.unconstrained(), Start(solution.theta))
+        twin = in_single_precision(smooth.problem, solution)
         if twin is None:
             return rough, solution
         vectors: dict[str, Any] = {k: getattr(solution, k).astype(np.float32) for k in ("scores", "alpha")}
@@ -82,40 +108,70 @@ class Task:
         w, b = self.problem.design.to_original(solution.theta)
         return (w if self.expand is None else self.expand(w)), b
 
+    def covariance(self, scores: Array) -> Array:
+        """Return the decision boundary covariances of scores, (K,)."""
+        weight = self.data.people_weight
+        return self.centred.T @ (weight * scores) / weight.sum()
+
 
 @dataclass(frozen=True)
 class Outcome:
     """A solved task.
 
-    ``unconstrained`` is the solution without constraint where it was needed or asked for; ``facts`` holds
-    what a formulation has to tell beyond that, by fitted attribute.
+    A formulation with more to tell derives from this class: every further field, ``name``, becomes the fitted
+    attribute ``name_`` unless its metadata say ``fitted=False``.
+
+    Attributes
+    ----------
+    solution : Solution
+    problem : Problem
+        What ``solution`` solves: with the bounds on covariances (first) and promises to people (after them).
+    unconstrained : Solution or None
+        The solution without a constraint, where it was needed.
     """
 
     solution: Solution
+    problem: Problem
     unconstrained: Solution | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
+
+    def broken(self, scores: Array) -> Array:
+        """Return by how much each promise to people is broken by scores; negative where it is kept."""
+        return np.empty(0)
+
+    def fitted_attributes(self) -> dict[str, Any]:
+        """Return the fitted attributes that are this formulation's own."""
+        return {name + "_": getattr(self, name) for name in _own_fields(type(self))}
+
+    @classmethod
+    def all_fitted_attributes(cls) -> set[str]:
+        """Return the names of the fitted attributes that any formulation leaves behind."""
+        names = {name + "_" for name in _own_fields(cls)}
+        return names.union(*(kind.all_fitted_attributes() for kind in cls.__subclasses__()))
+
+
+def _own_fields(kind: type[Outcome]) -> list[str]:
+    shared = {f.name for f in fields(Outcome)}
+    return [f.name for f in fields(kind) if f.name not in shared and f.metadata.get("fitted", True)]
 
 
 def start_at(solution: Solution | None) -> Start | None:
     """Return a start from a solution, if there is one."""
-    if solution is None:
-        return None
-    return Start(solution.theta, solution.multipliers, solution.hessian, solution.alpha)
+    return None if solution is None else Start.at(solution)
 
 
 def make_task(data: TrainingData, loss: Loss, C: float, fit_intercept: bool, tol: float, max_iter: int) -> Task:
     """Write down the problem: weights, penalty and covariance rows (one pass over the data)."""
     X, expand = data.X, None
     n, d = X.shape
-    if d > n:
-        wide = reduce_wide(X)
-        X, expand = wide.features, wide.expand
+    is_penalised = bool(np.isfinite(C))
+    reduced = (reduce_wide(X) if d > n else None) if is_penalised else reduce_rank(X, fit_intercept)
+    if reduced is not None:
+        X, expand = reduced.features, reduced.expand
     design = make_design(X, fit_intercept)
-    p = design.shape[1]
-    ridge = np.full(p, 0.0 if np.isinf(C) else 1.0)
+    ridge = np.full(design.shape[1], 1.0 if is_penalised else 0.0)
     if fit_intercept:
         ridge[-1] = 0.0
-    weight = data.loss_weight * (1.0 if np.isinf(C) else C)
+    weight = data.loss_weight * (C if is_penalised else 1.0)
     centred = np.empty((n, 0)) if data.sensitive is None else data.sensitive.centred(data.people_weight)
     rows = covariance_rows(design, centred, data.people_weight)
     free = np.full(len(rows), np.inf)
@@ -129,17 +185,18 @@ def covariance_rows(design: Any, centred: Array, people_weight: Array) -> Array:
         return np.empty((0, design.shape[1]))
     weighted = centred * (people_weight / people_weight.sum())[:, None]
     rows = design.rmatvec(weighted).T
-    # What is zero but for rounding must be zero: as a constraint it would be a real one on nothing.
-    rows[np.abs(rows) <= 1e-15 * np.abs(weighted).sum(axis=0)[:, None] * design.scale] = 0.0
+    # A sum of n terms is zero up to about sqrt(n) roundings of their size. What is zero up to that must be zero:
+    # as a constraint it would be a real one on nothing.
+    rounding = 4.0 * np.sqrt(len(centred)) * np.finfo(float).eps
+    rows[np.abs(rows) <= rounding * np.abs(weighted).sum(axis=0)[:, None] * design.scale] = 0.0
     if design.fit_intercept:
-        rows[:, -1] = 0.0  # sum_i s_i (z_i - zbar) is zero but for rounding
+        rows[:, -1] = 0.0  # sum_i s_i (z_i - zbar)
     return np.ascontiguousarray(rows)
 
 
 def run(task: Task, constraint: Constraint | None) -> Outcome:
     """Solve a task under a constraint, and warn of what a user must not overlook."""
-    with few_threads(task.problem):
-        outcome = solve_task(constraint, task)
+    outcome = solve_task(constraint, task)
     warn_unless_solved(outcome.solution, task.tol)
     if outcome.unconstrained is not None and outcome.solution.certificate.status == "solved":
         warn_unless_solved(outcome.unconstrained, task.tol)  # what covariances and losses are measured against
@@ -164,10 +221,12 @@ def solve_task(constraint: Any, task: Task) -> Outcome:
 
 
 @solve_task.register
-def _(constraint: None, task: Task) -> Outcome:
+def solve_unconstrained(constraint: None, task: Task) -> Outcome:
+    """Return the solution without any constraint."""
     near = None if task.near is None else start_at(task.near.unconstrained)
-    solution = task.solve(task.problem.unconstrained(), near)
-    return Outcome(solution, solution)
+    problem = task.problem.unconstrained()
+    solution = task.solve(problem, near)
+    return Outcome(solution, problem, solution)
 
 
 def warn_unless_solved(solution: Solution, tol: float) -> None:
