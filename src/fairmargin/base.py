@@ -18,26 +18,14 @@ from sklearn.utils.metaestimators import available_if
 
 from fairmargin.constraints import Constraint
 from fairmargin.diagnostics import measure_movement, warn_if_bought
-from fairmargin.formulations import Outcome, Task, make_task, run
+from fairmargin.formulations import Outcome, Task, make_task, run, warn_unless_solved
 from fairmargin.losses import LogisticLoss, Loss
-from fairmargin.problem import Solution
+from fairmargin.problem import Certificate, Solution
 from fairmargin.validation import TrainingData, check_count, check_number, validate_training
 
 __all__ = ["FairClassifier", "document"]
 
 Array = NDArray[np.float64]
-
-# Fitted attributes that only some constraints leave behind.
-_FACTS = (
-    "binding_",
-    "factor_",
-    "intercept_shift_",
-    "loss_increase_",
-    "p_rule_",
-    "path_",
-    "path_certificate_",
-    "path_point_",
-)
 
 _PARAMETERS = """
     C : float, default=1.0
@@ -68,9 +56,29 @@ _ATTRIBUTES = """
         unit less of a bound would add to the objective. nan where the covariance was not bounded but priced
         through the decisions (``PRuleBound`` on its decision path).
     certificate_ : Certificate
-        Objective, dual bound, relative gap, largest violation, iterations.
+        Objective, dual bound, relative gap, largest violation, iterations and status. Objective and violation are
+        those of the fitted function on the training data.
     diagnostics_ : Movement or None
         How scores and decisions moved from the unconstrained classifier.
+    n_ties_ : int
+        Training people whose score was zero up to rounding. They are accepted together, by a margin above rounding
+        (refused, where a promise asks for it), so that no decision depends on the machine.
+    factor_ : float or None
+        With ``LossBound`` and ``IndividualLossBound``: the share of the unconstrained covariance that is left.
+    loss_increase_ : float
+        With the same two: the objective relative to the unconstrained one, less 1.
+    binding_ : ndarray of int
+        With ``IndividualLossBound``: the people whose promise is kept with no room to spare.
+    p_rule_ : float
+        With ``PRuleBound``: the p%-rule reached on the training data, in percent.
+    path_ : {"unconstrained", "covariance", "decisions"}
+        With ``PRuleBound``: the family of classifiers on which the classifier was found,
+    path_point_ : float, pandas.Series or None
+        where on it (a share of the unconstrained covariance, or a price per group),
+    path_certificate_ : Certificate
+        the proof that it is the optimum of that point's problem,
+    intercept_shift_ : float
+        and how far its intercept was moved to keep the rule.
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X had string column names
@@ -110,6 +118,14 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Keep the score."""
         raise NotImplementedError
 
+    def _training_scores(self, task: Task) -> Array:
+        """Return the stored function's scores on the training data, by the code that predicts."""
+        raise NotImplementedError
+
+    def _certify(self, task: Task, outcome: Outcome, scores: Array) -> Certificate:
+        """Return the certificate of the stored function, given its scores on the training data."""
+        raise NotImplementedError
+
     def decision_function(self, X: Any) -> Array:
         """Return the scores ``f(x)``, shape (n,)."""
         raise NotImplementedError
@@ -129,7 +145,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             Sensitive attributes: used here and never in deciding.
         """
         task = self._prepare(X, y, sample_weight, sensitive_features)
-        self._store(task, run(task, self._constraint()))
+        outcome = run(task, self._constraint())
+        self._store(task, outcome)
+        warn_unless_solved(self.certificate_, task.tol)
         return self
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> Task:
@@ -160,32 +178,35 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
                 ) from None
         return constraint
 
-    def _store(self, task: Task, outcome: Outcome) -> None:
-        """Turn a solution into fitted attributes."""
+    def _store(self, task: Task, outcome: Outcome, *, warn: bool = True) -> None:
+        """Turn an outcome into fitted attributes."""
         solution = outcome.solution
-        for name in set(_FACTS) & set(vars(self)):  # of an earlier fit under another constraint
+        for name in Outcome.all_fitted_attributes() & set(vars(self)):  # of an earlier fit under another constraint
             delattr(self, name)
         self.classes_ = task.data.classes
-        self.certificate_ = solution.certificate
-        self.n_iter_ = solution.certificate.n_iter
         self._store_function(task, solution)
+        scores = self._training_scores(task)
+        self.certificate_ = self._certify(task, outcome, scores)
+        self.n_iter_ = solution.certificate.n_iter
+        self.n_ties_ = outcome.n_ties
         self.covariance_: pd.Series | None = None
         self.unconstrained_covariance_: pd.Series | None = None
         self.multipliers_: pd.Series | None = None
         self.diagnostics_ = None
-        for name, value in outcome.facts.items():
+        for name, value in outcome.fitted_attributes().items():
             setattr(self, name, value)
         if task.data.sensitive is None:
             return
         sensitive, rows = task.data.sensitive, task.problem.rows
-        self.covariance_ = sensitive.series(rows @ solution.theta, "covariance")
+        self.covariance_ = sensitive.series(task.covariance(scores), "covariance")
         multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows))
         self.multipliers_ = sensitive.series(multipliers[: len(rows)], "multiplier")
         if outcome.unconstrained is not None:
             free = outcome.unconstrained
             self.unconstrained_covariance_ = sensitive.series(rows @ free.theta, "covariance")
-            self.diagnostics_ = measure_movement(task.centred, task.data.people_weight, free.scores, solution.scores)
-            warn_if_bought(self.diagnostics_, sensitive.labels)
+            self.diagnostics_ = measure_movement(task.centred, task.data.people_weight, free.scores, scores)
+            if warn:
+                warn_if_bought(self.diagnostics_, sensitive.labels)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the decisions: ``classes_[1]`` where ``f(x) >= 0``."""

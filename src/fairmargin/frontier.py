@@ -21,15 +21,14 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from fairmargin.base import FairClassifier
 from fairmargin.constraints import CovarianceBound
-from fairmargin.diagnostics import CovarianceWarning
 from fairmargin.formulations import Outcome, Task
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.loss import least_factor
-from fairmargin.formulations.task import loss_increase, warn_unless_solved
+from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
+from fairmargin.formulations.ties import settle_ties
 from fairmargin.metrics import group_rates
-from fairmargin.problem import Solution
+from fairmargin.problem import Certificate, Problem, Solution
 from fairmargin.sensitive import Sensitive, encode_sensitive
-from fairmargin.solvers import few_threads
 
 __all__ = ["FairnessFrontier", "FrontierDisplay"]
 
@@ -119,16 +118,17 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
             task = replace(task, tol=min(task.tol, 1e-9))  # as LossBound, whose points these are
         self.estimators_: list[Any] = []
         rows = []
-        worst: Solution | None = None
+        worst: Certificate | None = None
         for name, data in sets.items():
             _check_set(name, data, task)
-        with few_threads(task.problem):
-            free = task.solve(task.problem.unconstrained())
-            for factor, solution in self._report(self._points(task, free)):
-                self.estimators_.append(_fitted(prototype, task, free, factor, solution))
-                rows.append(_training_row(task, factor, solution))
-                if worst is None or solution.certificate.gap > worst.certificate.gap:
-                    worst = solution
+        free = task.solve(task.problem.unconstrained())
+        for factor, problem, solution in self._report(self._points(task, free)):
+            outcome = settle_ties(Outcome(solution, problem, free), task.tol)
+            point = _fitted(prototype, task, factor, outcome)
+            self.estimators_.append(point)
+            rows.append(_training_row(task, factor, outcome.solution))
+            if worst is None or _is_worse(point.certificate_, worst):
+                worst = point.certificate_
         if worst is not None:
             warn_unless_solved(worst, task.tol)
         self.classes_ = task.data.classes
@@ -137,18 +137,20 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         self.table_ = pd.concat(parts, axis=1)
         return self
 
-    def _points(self, task: Task, free: Solution) -> Iterable[tuple[float, Solution]]:
+    def _points(self, task: Task, free: Solution) -> Iterable[_Point]:
         path = Path(task, free, task.problem.rows @ free.theta)
         steps = np.linspace(1.0, 0.0, self.n_points)
         if self.which == "covariance":
-            yield from path.trace(steps.tolist())
+            for factor, solution in path.trace(steps.tolist()):
+                yield factor, path.problem(factor), solution
             return
         most = path.at(0.0).objective
         for step in steps:
             budget = free.objective + (1.0 - float(step)) * (most - free.objective)
-            yield (0.0, path.at(0.0)) if step == 0.0 else least_factor(path, budget, 1.0)
+            factor, solution = (0.0, path.at(0.0)) if step == 0.0 else least_factor(path, budget)
+            yield factor, path.problem(factor), solution
 
-    def _report(self, points: Iterable[tuple[float, Solution]]) -> Iterable[tuple[float, Solution]]:
+    def _report(self, points: Iterable[_Point]) -> Iterable[_Point]:
         """Pass the points on and show how far we are."""
         if self.progress is True:
             try:
@@ -242,17 +244,19 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         return FrontierDisplay.from_frontier(self, x=x, y=y, on=on, ax=ax)
 
 
-def _fitted(prototype: Any, task: Task, free: Solution, factor: float, solution: Solution) -> Any:
+def _fitted(prototype: Any, task: Task, factor: float, outcome: Outcome) -> Any:
     """Return a point as a fitted estimator."""
     point = copy(prototype)  # not yet fitted, but for what it knows of X; clone would take longer than a solution
     for name, value in vars(prototype).items():
         if not name.endswith("_") and not isinstance(value, _PLAIN):
             setattr(point, name, clone(value, safe=False))
     point.constraint = CovarianceBound(round(float(factor), 12), relative=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CovarianceWarning)  # the table shows it for all points at once
-        point._store(task, Outcome(solution, free))
+    point._store(task, outcome, warn=False)  # the table shows bought covariance for all points at once
     return point
+
+
+def _is_worse(proof: Certificate, other: Certificate) -> bool:
+    return (proof.status != "solved", proof.gap) > (other.status != "solved", other.gap)
 
 
 def _training_row(task: Task, factor: float, solution: Solution) -> dict[str, float]:

@@ -43,7 +43,6 @@ from fairmargin.formulations.task import solve_task
 from fairmargin.kernel_matrix import Gram, Kernel, PrecomputedGram, make_kernel
 from fairmargin.losses import Loss, get_loss
 from fairmargin.problem import Certificate, Solution
-from fairmargin.solvers import few_threads
 from fairmargin.validation import TrainingData, check_number
 
 __all__ = ["ApproximationWarning", "FairSVC", "KernelFeatures"]
@@ -377,8 +376,7 @@ class _Refinement:
         task, gap = self.make(self.span.features), 0.1
         for _ in range(_ROUNDS):
             rough = replace(task, tol=max(task.tol, 0.1 * max(gap, self.tol)))
-            with few_threads(task.problem):
-                outcome = solve_task(constraint, rough)
+            outcome = solve_task(constraint, rough)
             gap, grown = self._grow(rough, outcome)
             if not grown:
                 return replace(task, near=outcome)

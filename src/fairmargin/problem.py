@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from fairmargin.design import Design
 from fairmargin.losses import Loss
 
-__all__ = ["ROUNDING_ROOM", "Certificate", "DualSums", "Problem", "Solution", "Status", "by_class", "split_by_class", "support"]
+__all__ = ["ROUNDING_ROOM", "Certificate", "DualSums", "Problem", "Solution", "Status", "by_class", "largest", "split_by_class", "support"]
 
 Array = NDArray[np.float64]
 Status = Literal["solved", "inaccurate", "iteration limit", "separable"]
@@ -199,15 +199,20 @@ class Problem:
 
     def is_feasible(self, theta: Array) -> bool:
         """Whether every row of A is within its bounds, up to rounding (:data:`ROUNDING_ROOM`)."""
-        return bool(np.all(self._missed(self.rows @ theta) <= self._room(theta)))
+        return bool(np.all(self._missed(self.rows @ theta) <= self.room(theta)))
 
     def _missed(self, value: Array) -> Array:
         return np.maximum(value - self.upper, self.lower - value)
 
-    def _room(self, theta: Array) -> Array:
-        """Return by how much each row may miss its bound and still count as kept."""
+    def room(self, theta: Array) -> Array:
+        """Return by how much each row may miss its bound and still count as kept, (K,).
+
+        A share of the size of its terms, or the rounding of terms that move scores by 1: constraints may force all of
+        them to zero.
+        """
         bound = np.maximum(_finite_size(self.lower), _finite_size(self.upper))
-        return ROUNDING_ROOM * (np.abs(self.rows) @ np.abs(theta) + bound)
+        size = np.abs(self.rows)
+        return ROUNDING_ROOM * (size @ np.abs(theta) + bound) + np.finfo(float).eps * (size @ (1.0 / self.design.scale))
 
     def radius(self, theta: Array) -> Array:
         """Return ``R``, how far the certificate reaches in coordinates without a penalty."""
@@ -261,6 +266,11 @@ class Problem:
         elif up - down < target and down > 0:
             ratio[0] = max(up - target, 0.0) / down
         return ratio
+
+    def balanced(self, alpha: Array, multipliers: Array) -> Array:
+        """Return the dual variables that the bound speaks of: ``alpha``, scaled by class, (N,)."""
+        ratio = self._balance(by_class(alpha, self.positive), multipliers)
+        return alpha * np.where(self.y > 0, ratio[1], ratio[0])
 
     @cached_property
     def trivial_bound(self) -> float:

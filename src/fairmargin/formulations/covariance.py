@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import CovarianceBound
-from fairmargin.formulations.task import Outcome, Task, solve_task, start_at
+from fairmargin.formulations.outcome import Outcome
+from fairmargin.formulations.task import Task, solve_task, start_at
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start, solve_with_reference
 

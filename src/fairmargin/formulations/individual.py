@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import IndividualLossBound
-from fairmargin.formulations.task import Outcome, Task, loss_increase, solve_task
+from fairmargin.formulations.outcome import Outcome, loss_increase
+from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start
 from fairmargin.solvers.cone_program import ConeProgram, solve_program

@@ -10,7 +10,8 @@ from scipy.optimize import linprog
 
 from fairmargin.constraints import LossBound
 from fairmargin.formulations.covariance import Path
-from fairmargin.formulations.task import Outcome, Task, loss_increase, solve_task
+from fairmargin.formulations.outcome import Outcome, loss_increase
+from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start, solve_with_reference
 
@@ -47,7 +48,8 @@ def solve_loss_bound(constraint: LossBound, task: Task) -> Outcome:
     free, zero = _ends(task, (weights > 0) & (constraint.gamma > 0))
     reach = task.problem.rows @ free.theta
     budget = (1.0 + constraint.gamma) * free.objective
-    counted = (weights > 0) & (reach != 0)
+    # What the unconstrained classifier has not, but for rounding, is not worth a share of the loss.
+    counted = (weights > 0) & (np.abs(reach) > task.problem.room(free.theta))
     if constraint.gamma == 0 or not np.any(counted):
         solution = replace(free, multipliers=np.zeros(task.problem.n_rows))
         return _outcome(task.problem, solution, free, 1.0)
@@ -66,7 +68,7 @@ def _ends(task: Task, counted: NDArray[np.bool_]) -> tuple[Solution, Solution]:
     """Return the classifiers without a constraint and without the counted covariances, which share samples."""
 
     def bind(problem: Problem, free: Solution) -> Problem:
-        bound = np.where(counted & (problem.rows @ free.theta != 0), 0.0, np.inf)
+        bound = np.where(counted & (np.abs(problem.rows @ free.theta) > problem.room(free.theta)), 0.0, np.inf)
         return problem.with_bounds(-bound, bound)
 
     return solve_with_reference(task.problem, bind, accuracy=task.accuracy)

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from fairmargin.constraints import PRuleBound
 from fairmargin.formulations.covariance import Path
-from fairmargin.formulations.task import Outcome, Task, solve_task
+from fairmargin.formulations.outcome import Outcome
+from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Certificate, Problem, Solution
 from fairmargin.sensitive import Attribute
 from fairmargin.solvers import Start
@@ -164,7 +165,7 @@ def _outcome(task: Task, judge: _Judge, best: _Candidate, free: Solution) -> Out
         multipliers = np.full_like(multipliers, np.nan)
     certificate = _certificate(task, best, free, theta, scores)
     solution = replace(best.solution, theta=theta, scores=scores, multipliers=multipliers, certificate=certificate)
-    return Outcome(solution, free, facts)
+    return Outcome(solution, task.problem.unconstrained(), free)
 
 
 def _certificate(task: Task, best: _Candidate, free: Solution, theta: Array, scores: Array) -> Certificate:

@@ -7,34 +7,25 @@ read their fitted attributes from outcomes.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from fairmargin.constraints import Constraint
 from fairmargin.design import make_design, reduce_rank, reduce_wide
+from fairmargin.formulations.outcome import Outcome
+from fairmargin.formulations.ties import settle_ties
 from fairmargin.losses import Loss, SmoothedHingeLoss
 from fairmargin.problem import Problem, Solution
 from fairmargin.sensitive import Sensitive
 from fairmargin.solvers import Accuracy, Start, in_single_precision, solve
 from fairmargin.validation import TrainingData
 
-__all__ = [
-    "Outcome",
-    "Task",
-    "loss_increase",
-    "make_task",
-    "run",
-    "solve_task",
-    "start_at",
-    "warn_unless_solved",
-]
+__all__ = ["Task", "make_task", "run", "solve_task", "start_at"]
 
 Array = NDArray[np.float64]
 
@@ -114,46 +105,6 @@ class Task:
         return self.centred.T @ (weight * scores) / weight.sum()
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A solved task.
-
-    A formulation with more to tell derives from this class: every further field, ``name``, becomes the fitted
-    attribute ``name_`` unless its metadata say ``fitted=False``.
-
-    Attributes
-    ----------
-    solution : Solution
-    problem : Problem
-        What ``solution`` solves: with the bounds on covariances (first) and promises to people (after them).
-    unconstrained : Solution or None
-        The solution without a constraint, where it was needed.
-    """
-
-    solution: Solution
-    problem: Problem
-    unconstrained: Solution | None = None
-
-    def broken(self, scores: Array) -> Array:
-        """Return by how much each promise to people is broken by scores; negative where it is kept."""
-        return np.empty(0)
-
-    def fitted_attributes(self) -> dict[str, Any]:
-        """Return the fitted attributes that are this formulation's own."""
-        return {name + "_": getattr(self, name) for name in _own_fields(type(self))}
-
-    @classmethod
-    def all_fitted_attributes(cls) -> set[str]:
-        """Return the names of the fitted attributes that any formulation leaves behind."""
-        names = {name + "_" for name in _own_fields(cls)}
-        return names.union(*(kind.all_fitted_attributes() for kind in cls.__subclasses__()))
-
-
-def _own_fields(kind: type[Outcome]) -> list[str]:
-    shared = {f.name for f in fields(Outcome)}
-    return [f.name for f in fields(kind) if f.name not in shared and f.metadata.get("fitted", True)]
-
-
 def start_at(solution: Solution | None) -> Start | None:
     """Return a start from a solution, if there is one."""
     return None if solution is None else Start.at(solution)
@@ -195,21 +146,8 @@ def covariance_rows(design: Any, centred: Array, people_weight: Array) -> Array:
 
 
 def run(task: Task, constraint: Constraint | None) -> Outcome:
-    """Solve a task under a constraint, and warn of what a user must not overlook."""
-    outcome = solve_task(constraint, task)
-    warn_unless_solved(outcome.solution, task.tol)
-    if outcome.unconstrained is not None and outcome.solution.certificate.status == "solved":
-        warn_unless_solved(outcome.unconstrained, task.tol)  # what covariances and losses are measured against
-    return outcome
-
-
-def loss_increase(value: float, best: float) -> float:
-    """Return ``value / best - 1``, where a share of the best objective means something."""
-    if not best > 1e-12:
-        raise ValueError(
-            "The data can be separated without any loss, and a share of a loss of zero means nothing; set a finite C."
-        )
-    return value / best - 1.0
+    """Solve a task under a constraint, and settle the people on the boundary."""
+    return settle_ties(solve_task(constraint, task), task.tol)
 
 
 @singledispatch
@@ -227,26 +165,3 @@ def solve_unconstrained(constraint: None, task: Task) -> Outcome:
     problem = task.problem.unconstrained()
     solution = task.solve(problem, near)
     return Outcome(solution, problem, solution)
-
-
-def warn_unless_solved(solution: Solution, tol: float) -> None:
-    """Warn of a solver that did not reach its tolerance, with the gap it reached."""
-    proof = solution.certificate
-    if proof.status == "solved":
-        return
-    if proof.status == "separable":
-        warnings.warn(
-            "The data are separable: without a penalty (C=inf) the coefficients grow without end and there is no "
-            f"best classifier; training stopped at a loss of {proof.objective:.1e}. Set a finite C.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-        return
-    hint = "raise max_iter" if proof.status == "iteration limit" else "scale the features or set a finite C"
-    warnings.warn(
-        f"The solver stopped ({proof.status}) after {proof.n_iter} iterations at a relative duality gap of "
-        f"{proof.gap:.1e}, above tol={tol:.1e}; the largest violation is {proof.violation:.1e}. "
-        f"To get closer, {hint}.",
-        ConvergenceWarning,
-        stacklevel=4,
-    )

@@ -12,6 +12,8 @@ the method with exact Hessians and a line search on ``L`` converges globally and
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -135,42 +137,60 @@ def _estimate_gap(problem: Problem, point: Point, multipliers: Array) -> float:
 
 
 def _finish(problem: Problem, point: Point, multipliers: Array, curvature: Curvature, progress: _Progress) -> Solution:
-    """Return the point one step further, where that is better, with a certificate of scores computed anew.
+    """Return the point one step further, or as it is where that is better, with a certificate of scores computed anew.
 
     The step uses the last model and costs no pass but the one for its scores. It squares what is left of the error,
-    which makes decisions depend less on rounding than the tolerance would allow.
+    which makes decisions depend far less on rounding than the tolerance would allow.
     """
-    candidates = [(point.theta, multipliers)]
-    step = curvature.refine(point)
-    if step is not None:
-        candidates.insert(0, (point.theta + step[0], step[1]))
-    solutions = (_certified(problem, point, theta, nu, multipliers, curvature, progress) for theta, nu in candidates)
-    first = next(solutions)
-    if first.certificate.status == "solved" or len(candidates) == 1:
-        return first
-    second = next(solutions)
-    return min(first, second, key=lambda s: (s.certificate.status != "solved", s.certificate.gap))
+    as_it_is = point.theta, multipliers
+    refined = curvature.refine(point)
+    first = _Finish(problem, point, progress, curvature.hessian)
+    if refined is None:
+        return first.at(*as_it_is)
+    further = first.at(point.theta + refined[0], _better(problem, point, refined[1], multipliers))
+    if further.certificate.status == "solved":
+        return further
+    return min(further, first.at(*as_it_is), key=lambda s: (s.certificate.status != "solved", s.certificate.gap))
 
 
-def _certified(
-    problem: Problem,
-    point: Point,
-    theta: Array,
-    new: Array,
-    old: Array,
-    curvature: Curvature,
-    progress: _Progress,
-) -> Solution:
-    """Return a solution at ``theta`` with the better of two vectors of multipliers, proved by the sums at ``point``."""
-    scores = problem.design.matvec(theta)
-    ending: Status = progress.ending or "inaccurate"
-    tol = progress.accuracy.tol
-    if point.dual is None:
-        value, gap = problem.objective(theta, scores), progress.gap
-        status: Status = "solved" if progress.is_close and problem.is_feasible(theta) else ending
-        relative = gap / problem.gap_unit(value)
-        certificate = Certificate(value, value - gap, relative, problem.violation(theta), progress.n_iter, status)
-        return Solution(theta, new, scores, point.alpha, certificate, curvature.hessian)
-    nu = max(new, old, key=lambda m: problem.dual_bound(theta, m, point.dual))
-    certificate = problem.certify(theta, nu, scores, point.dual, tol=tol, n_iter=progress.n_iter, ending=ending)
-    return Solution(theta, nu, scores, point.alpha, certificate, curvature.hessian)
+def _better(problem: Problem, point: Point, *candidates: Array) -> Array:
+    """Return the multipliers with the higher dual bound, where there is one."""
+    dual = point.dual
+    return candidates[0] if dual is None else max(candidates, key=lambda nu: problem.dual_bound(point.theta, nu, dual))
+
+
+@dataclass(frozen=True)
+class _Finish:
+    """Makes solutions near a point, proved by the dual sums of that point."""
+
+    problem: Problem
+    point: Point
+    progress: _Progress
+    hessian: Array | None
+
+    def at(self, theta: Array, multipliers: Array) -> Solution:
+        """Return the solution at ``theta``."""
+        scores = self.problem.design.matvec(theta)
+        ending: Status = self.progress.ending or "inaccurate"
+        if self.point.dual is None:
+            return Solution(theta, multipliers, scores, self.point.alpha, self._unproved(theta, scores), self.hessian)
+        proof = self.problem.certify(
+            theta,
+            multipliers,
+            scores,
+            self.point.dual,
+            tol=self.progress.accuracy.tol,
+            n_iter=self.progress.n_iter,
+            ending=ending,
+        )
+        alpha = self.problem.balanced(self.point.alpha, multipliers)
+        return Solution(theta, multipliers, scores, alpha, proof, self.hessian)
+
+    def _unproved(self, theta: Array, scores: Array) -> Certificate:
+        """Return a certificate that repeats the estimated gap."""
+        problem, progress = self.problem, self.progress
+        value = problem.objective(theta, scores)
+        is_solved = progress.is_close and problem.is_feasible(theta)
+        status: Status = "solved" if is_solved else progress.ending or "inaccurate"
+        gap = progress.gap / problem.gap_unit(value)
+        return Certificate(value, value - progress.gap, gap, problem.violation(theta), progress.n_iter, status)

@@ -1,0 +1,92 @@
+"""Nobody's decision may hang on the last digit: scores that are zero up to rounding are moved off the boundary.
+
+With equal rows and a loss with corners, many people can have a score of exactly zero, and rounding, which differs from
+machine to machine, would decide on them. Two things are done after a fit, both by the intercept alone, which leaves every
+covariance as it is:
+
+- the hinge loss may be flat in the intercept: then the middle of its best interval is taken;
+- people tied at zero are accepted together, by a margin well above rounding and so small that the objective keeps its
+  certificate. Where that would break a promise, they are refused together; where both would, they are left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.formulations.outcome import Outcome
+from fairmargin.problem import Problem, Solution
+
+__all__ = ["settle_ties"]
+
+Array = NDArray[np.float64]
+
+# Scores within this share of their root mean square from zero are tied: five digits above the rounding of a score, and
+# so few that no two people of a million are that close by chance more than once in a thousand fits.
+_TIED = 1e-9
+
+
+def settle_ties(outcome: Outcome, tol: float) -> Outcome:
+    """Return the outcome with its intercept where no decision depends on rounding, and the number of ties."""
+    problem = outcome.problem
+    if not problem.design.fit_intercept:
+        return outcome  # scores cannot be moved without changing covariances
+    if not problem.loss.smooth and not np.any(problem.rows[:, -1]):
+        outcome = _shifted(outcome, _to_the_middle(problem, outcome.solution), tol) or outcome
+    scores = outcome.solution.scores
+    window = _TIED * (float(np.sqrt(np.mean(scores**2))) or 1.0)
+    n_ties = int(np.count_nonzero(np.abs(scores) <= window))
+    if n_ties == 0:
+        return outcome
+    for side in (1.0, -1.0):
+        moved = _shifted(outcome, side * _clear_shift(side * scores, window), tol)
+        if moved is not None:
+            return replace(moved, n_ties=n_ties)
+    return replace(outcome, n_ties=n_ties)
+
+
+def _clear_shift(scores: Array, window: float) -> float:
+    """Return a shift that lifts the ties above zero and lets nobody else cross it."""
+    for widths in (2.0, 4.0, 8.0):
+        if not np.any((scores < -window) & (scores >= -(widths + 1.0) * window)):
+            break
+    return widths * window
+
+
+def _shifted(outcome: Outcome, shift: float, tol: float) -> Outcome | None:
+    """Return the outcome with its intercept moved, None where that breaks a promise or the certificate."""
+    if shift == 0.0:
+        return None
+    problem, solution = outcome.problem, outcome.solution
+    theta = solution.theta.copy()
+    theta[-1] += shift
+    scores = solution.scores + shift
+    proof = solution.certificate
+    value = problem.objective(theta, scores)
+    limit = max(tol, proof.gap) if proof.status == "solved" else np.inf
+    kept = np.all(outcome.broken(scores) <= np.maximum(outcome.broken(solution.scores), 0.0))
+    if problem.relative_gap(value, proof.dual_bound) > limit or not kept or not problem.is_feasible(theta):
+        return None
+    proof = replace(proof, objective=value, gap=problem.relative_gap(value, proof.dual_bound))
+    return replace(outcome, solution=replace(solution, theta=theta, scores=scores, certificate=proof))
+
+
+def _to_the_middle(problem: Problem, solution: Solution) -> float:
+    """Return the shift of the intercept to the middle of the interval on which the hinge losses are least.
+
+    As functions of the shift the losses are piecewise linear: a row with ``y = +1`` has slope ``-c`` up to where its
+    margin is 1, a row with ``y = -1`` slope ``c`` from there on.
+    """
+    corner = problem.y - solution.scores  # the shift at which a row's margin is 1
+    order = np.argsort(corner, kind="stable")
+    weight = problem.weight
+    tilt = 0.0 if problem.tilt is None else float(problem.tilt[-1])
+    # Slopes to the right of each corner; before the first one only rows of the positive class push.
+    slope = np.cumsum(weight[order]) - float(weight[problem.y > 0].sum()) + tilt
+    flat = np.flatnonzero(np.abs(slope[:-1]) <= 1e-12 * weight.sum())
+    if not len(flat):
+        return 0.0
+    low, high = float(corner[order[flat[0]]]), float(corner[order[flat[-1] + 1]])
+    return 0.5 * (low + high)
