@@ -43,6 +43,8 @@ def search_line(problem: Problem, point: Point, step: Array, is_feasible: bool) 
     if end < 0 and longest == 1.0:
         return full
     length = _minimise(problem, point, step, change, longest)
+    if length == 0.0:
+        return None
     return evaluate(problem, point.theta + length * step, point.scores + length * change)
 
 

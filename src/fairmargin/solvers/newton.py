@@ -40,8 +40,8 @@ def solve_newton(problem: Problem, *, start: Start | None = None, accuracy: Accu
     if not problem.loss.smooth:
         raise ValueError(f"Newton's method needs a smooth loss; the {problem.loss.name} loss is not.")
     accuracy = Accuracy() if accuracy is None else accuracy
-    start = Start(np.zeros(problem.design.shape[1])) if start is None else start
-    point = add_gradient(problem, _first_point(problem, start), accuracy.proof)
+    start, point = _begin(problem, start)
+    point = add_gradient(problem, point, accuracy.proof)
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
     curvature = Curvature(problem, start.hessian)
     progress = _Progress(problem, accuracy)
@@ -115,13 +115,18 @@ class _Progress:
         return None
 
 
-def _first_point(problem: Problem, start: Start) -> Point:
-    """Return the start, or zero where that is better: a start from a sample may not know of rows that are far out."""
-    point = evaluate(problem, start.theta, problem.design.matvec(start.theta))
-    zero = np.zeros_like(start.theta)
-    if point.objective <= problem.at_zero or not np.any(start.theta) or not problem.is_feasible(zero):
-        return point
-    return evaluate(problem, zero, np.zeros_like(point.scores))
+def _begin(problem: Problem, start: Start | None) -> tuple[Start, Point]:
+    """Return the start and its point, or zero where that is better.
+
+    It is where a start from a sample does not know of rows that are far out; its Hessian does not know of them either.
+    """
+    zero = np.zeros(problem.design.shape[1])
+    if start is not None and np.any(start.theta):
+        point = evaluate(problem, start.theta, problem.design.matvec(start.theta))
+        if point.objective <= problem.at_zero or not problem.is_feasible(zero):
+            return start, point
+        start = None
+    return start or Start(zero), evaluate(problem, zero, np.zeros_like(problem.y))
 
 
 def _estimate_gap(problem: Problem, point: Point, multipliers: Array) -> float:

@@ -80,22 +80,26 @@ def constrained_step(problem: Problem, theta: Array, gradient: Array, factor: Fa
 def find_flat(
     slope: Callable[[float], float], low: float, at_low: float, high: float, at_high: float, flat: float
 ) -> float:
-    """Return ``t > 0`` near the root of an increasing ``slope``, below the root if possible: downhill all the way.
+    """Return ``t`` near the root of an increasing ``slope``, below the root: downhill all the way.
 
-    Regula falsi, kept away from the ends. ``at_low < 0 < at_high`` are the slopes at ``0 <= low < high``; a slope
-    within ``flat`` of zero is near enough.
+    ``at_low < 0 < at_high`` are the slopes at ``0 <= low < high``; a slope within ``flat`` of zero is near enough.
+    Regula falsi with the Illinois rule, and every third time a bisection (geometric, since the root may be orders of
+    magnitude below ``high``). Returns 0 where no ``t > 0`` with a negative slope was found.
     """
-    for _ in range(40):
-        t = low - at_low * (high - low) / (at_high - at_low)
-        t = min(max(t, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+    for k in range(1, 100):
+        if k % 3:
+            t = low - at_low * (high - low) / (at_high - at_low)
+        else:
+            t = np.sqrt(low * high) if low > 0 else 1e-3 * high
+        t = float(np.clip(t, low + 1e-3 * (high - low), high - 1e-3 * (high - low)))
         here = slope(t)
         if here < 0:
-            low, at_low = t, here
+            low, at_low, at_high = t, here, 0.5 * at_high
         else:
-            high, at_high = t, here
-        if abs(here) <= flat and low > 0:
+            high, at_high, at_low = t, here, 0.5 * at_low
+        if low > 0 and (-flat <= here < 0 or high - low <= 1e-3 * low):
             break
-    return low if low > 0 else high
+    return low
 
 
 def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:
