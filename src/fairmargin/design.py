@@ -31,7 +31,6 @@ _SUMMED = 1 << 14  # rows over which sums in single precision are good enough; t
 _SINGLE_ENTRIES = 50_000_000  # of a matrix worth a copy in single precision
 _TINY = 1e-12  # columns smaller or, turned over, larger than this leave the range of float32 when squared
 _SHIFT_RATIO = 30.0  # |mean| / spread above which a column is shifted
-_FEW = 3  # vectors that are multiplied one by one
 
 
 @dataclass
@@ -156,16 +155,11 @@ class DenseDesign(_Base):
 
     def rmatvec(self, r: Array) -> Array:
         self.passes.rmatvec += 1
-        if self.X.dtype == np.float64 and (r.ndim == 1 or r.shape[1] > _FEW):
+        if self.X.dtype == np.float64:
             return self._close_rmatvec(self.X.T @ r, r)
         xr = np.zeros((self.X.shape[1], *r.shape[1:]))
         for block in self._blocks(self.X.shape[0]):
-            part = self.X[block].astype(np.float64, copy=False)
-            if r.ndim == 1:
-                xr += part.T @ r[block]
-            else:  # a few products with vectors while the block is in the cache: faster than one with a thin matrix
-                for k, column in enumerate(r.T):
-                    xr[:, k] += part.T @ column[block]
+            xr += self.X[block].astype(np.float64).T @ r[block]
         return self._close_rmatvec(xr, r)
 
     def sandwich(self, weights: Array, rows: NDArray[np.intp] | None = None, single: bool = False) -> Array:

@@ -15,10 +15,10 @@ loss is known to be a straight line.
     D(a, nu) = sum_i -c_i l*(-a_i) - sum_j r_j^2 / (2 rho_j) - sum_k (upper_k nu_k^+ - lower_k nu_k^-),
     r = Xa'(c a y) - t - A' nu,
 
-a lower bound on ``L`` at every feasible point. An unpenalised intercept requires ``r_b = 0``. Scaling the ``a_i`` of one
-class down achieves that exactly: ``l*`` is convex and ``l*(0) = -inf l``, so the bound of the scaled ``a`` follows from
-sums by class and needs no further pass over the data. The rest in unpenalised coordinates (rounding for the
-intercept; every coordinate for ``C = inf``) is charged with ``|r_j| R_j``: there the bound holds for all
+a lower bound on ``L`` at every feasible point. An unpenalised intercept requires ``r_b = 0``. Scaling down the largest
+``a_i`` of one class achieves that exactly: ``l*`` is convex and ``l*(0) = -inf l``, so that the bound of the scaled ``a``
+follows without a further pass over the data. The rest in unpenalised coordinates (rounding for the intercept;
+every coordinate for ``C = inf``) is charged with ``|r_j| R_j``: there the bound holds for all
 ``|theta_j| <= R_j = 10 (|theta_j| + 1/scale_j)``.
 
 **Solved** means: the relative gap ``|L - D| / L`` is within the tolerance, and every row of A is kept up to
@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from fairmargin.design import Design
 from fairmargin.losses import Loss
 
-__all__ = ["ROUNDING_ROOM", "Certificate", "DualSums", "Problem", "Solution", "Status", "by_class", "largest", "split_by_class", "support"]
+__all__ = ["ROUNDING_ROOM", "Certificate", "DualSums", "Problem", "Solution", "Status", "largest", "support"]
 
 Array = NDArray[np.float64]
 Status = Literal["solved", "inaccurate", "iteration limit", "separable"]
@@ -100,11 +100,30 @@ class Solution:
 
 @dataclass(frozen=True)
 class DualSums:
-    """What dual variables ``alpha = c a`` add up to, by class: entry 0 for ``y = -1``, entry 1 for ``y = +1``."""
+    """What a dual bound needs of dual variables ``alpha = c a``: sums over all rows, and two single rows.
 
-    terms: Array  # (2,), sum_i -c_i l*(-a_i)
-    push: Array  # (2,), sum_i alpha_i
-    pull: Array  # (p, 2), Xa' alpha
+    Attributes
+    ----------
+    terms : float
+        ``sum_i -c_i l*(-a_i)``.
+    pull : (p,)
+        ``Xa'(alpha y)``.
+    heaviest : (2,) of int
+        The row of largest ``alpha`` in each class, negative first,
+    push : (2,)
+        its ``alpha``,
+    worth : (2,)
+        its term of the sum, less ``c inf l``,
+    features : (2, p)
+        and its row of ``Xa``.
+    """
+
+    terms: float
+    pull: Array
+    heaviest: NDArray[np.intp]
+    push: Array
+    worth: Array
+    features: Array
 
 
 @dataclass(frozen=True)
@@ -218,16 +237,6 @@ class Problem:
         """Return ``R``, how far the certificate reaches in coordinates without a penalty."""
         return 10.0 * (np.abs(theta) + 1.0 / self.design.scale)
 
-    @cached_property
-    def positive(self) -> Array:
-        """1 for the rows with ``y = +1``, else 0."""
-        return (self.y > 0).astype(self.y.dtype)
-
-    @cached_property
-    def class_weight(self) -> Array:
-        """Sum of the weights by class, (2,)."""
-        return by_class(self.weight, self.positive)
-
     def dual_variables(self, scores: Array) -> Array:
         """Return ``alpha = -c l'(m)``, the dual variables that belong to scores, (N,)."""
         return -self.weight * self.loss.derivative(self.y * scores)
@@ -239,38 +248,44 @@ class Problem:
         inequality an equality; for the hinge loss any ``0 <= alpha <= c`` will do.
         """
         dual = self.weight * self.loss.dual_terms(self.y * scores, alpha / self.weight)
-        pull = self.design.rmatvec(split_by_class(alpha, self.positive))
-        return DualSums(by_class(dual, self.positive), by_class(alpha, self.positive), pull)
+        return self.sum_up(float(dual.sum()), alpha, self.design.rmatvec(alpha * self.y), dual)
+
+    def sum_up(self, terms: float, alpha: Array, pull: Array, dual: Array) -> DualSums:
+        """Return the sums of dual variables whose terms ``dual`` (N,), their total and whose pull are known."""
+        up = alpha * (self.y > 0)
+        heaviest = np.array([np.argmax(alpha - up), np.argmax(up)])
+        worth = dual[heaviest] - self.weight[heaviest] * self.loss.infimum
+        return DualSums(terms, pull, heaviest, alpha[heaviest], worth, self.design.rows(heaviest))
 
     def dual_bound(self, theta: Array, multipliers: Array, sums: DualSums) -> float:
-        """Return ``D`` at the dual variables behind ``sums``, scaled by class where the intercept asks for it."""
-        ratio = self._balance(sums.push, multipliers)
-        terms = float(ratio @ sums.terms) + float((1.0 - ratio) @ self.class_weight) * self.loss.infimum
-        r = sums.pull @ (ratio * (-1.0, 1.0)) - self.rows.T @ multipliers
+        """Return ``D`` at the dual variables behind ``sums``, one of them scaled down where the intercept asks for it."""
+        row, share = self._balance(sums, multipliers)
+        r = sums.pull - self.rows.T @ multipliers
+        r = r - share * sums.push[row] * (-1.0, 1.0)[row] * sums.features[row]
         if self.tilt is not None:
             r = r - self.tilt
         quadratic = 0.5 * float(self.inverse_ridge @ (r * r))
         linear = float(np.abs(r[self.unpenalised]) @ self.radius(theta)[self.unpenalised])
+        terms = sums.terms - share * float(sums.worth[row])
         bound = terms + self.offset - quadratic - linear - support(self.lower, self.upper, multipliers)
         return max(bound, self.trivial_bound)
 
-    def _balance(self, push: Array, multipliers: Array) -> Array:
-        """Return factors in [0, 1] for both classes that make ``r_b = 0`` for an unpenalised intercept."""
-        ratio = np.ones(2)
-        if not self.design.fit_intercept or self.ridge[-1] > 0:
-            return ratio
-        target = float(self.rows[:, -1] @ multipliers) + (0.0 if self.tilt is None else float(self.tilt[-1]))
-        down, up = push
-        if up - down > target and up > 0:
-            ratio[1] = max(down + target, 0.0) / up
-        elif up - down < target and down > 0:
-            ratio[0] = max(up - target, 0.0) / down
-        return ratio
+    def balanced(self, alpha: Array, multipliers: Array, sums: DualSums) -> Array:
+        """Return the dual variables that the bound is about, (N,)."""
+        row, share = self._balance(sums, multipliers)
+        alpha = alpha.copy()
+        alpha[sums.heaviest[row]] *= 1.0 - share
+        return alpha
 
-    def balanced(self, alpha: Array, multipliers: Array) -> Array:
-        """Return the dual variables that the bound speaks of: ``alpha``, scaled by class, (N,)."""
-        ratio = self._balance(by_class(alpha, self.positive), multipliers)
-        return alpha * np.where(self.y > 0, ratio[1], ratio[0])
+    def _balance(self, sums: DualSums, multipliers: Array) -> tuple[int, float]:
+        """Return the class whose heaviest row is scaled down for ``r_b = 0``, and by which share."""
+        if not self.design.fit_intercept or self.ridge[-1] > 0:
+            return 0, 0.0
+        excess = float(sums.pull[-1]) - float(self.rows[:, -1] @ multipliers)
+        if self.tilt is not None:
+            excess -= float(self.tilt[-1])
+        row = int(excess > 0)
+        return row, min(abs(excess) / sums.push[row], 1.0) if sums.push[row] > 0 else 0.0
 
     @cached_property
     def trivial_bound(self) -> float:
@@ -332,20 +347,6 @@ def largest(missed: Array) -> float:
     """Return the largest positive entry, 0 if there is none, and infinity if one is nan."""
     worst = float(np.max(missed, initial=0.0))
     return np.inf if np.isnan(worst) else worst
-
-
-def by_class(values: Array, positive: Array) -> Array:
-    """Return the sums of values (N,) over the rows of each class, (2,) in float64."""
-    up = float(values @ positive)
-    return np.array([float(values.sum(dtype=np.float64)) - up, up])
-
-
-def split_by_class(values: Array, positive: Array) -> Array:
-    """Return values (N,) as two columns (N, 2), each zero on the rows of the other class."""
-    columns = np.empty((len(values), 2), dtype=values.dtype, order="F")
-    np.multiply(values, positive, out=columns[:, 1])
-    np.subtract(values, columns[:, 1], out=columns[:, 0])
-    return columns
 
 
 def support(lower: Array, upper: Array, multipliers: Array) -> float:

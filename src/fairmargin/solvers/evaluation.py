@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.losses import Loss
-from fairmargin.problem import DualSums, Problem, by_class, split_by_class
+from fairmargin.problem import DualSums, Problem
 
-__all__ = ["Point", "add_gradient", "evaluate"]
+__all__ = ["Point", "add_gradient", "centre_intercept", "evaluate"]
 
 Array = NDArray[np.float64]
 
@@ -30,12 +30,10 @@ class Point:
     objective : float
     n_curved : int
         Rows with ``l'' > 0``.
-    terms : float
-        ``sum_i -c_i l*(-a_i)``.
     gradient : (p,)
         Of ``L``; empty until :func:`add_gradient`.
     dual : DualSums or None
-        The sums by class that a dual bound needs, if they were asked for.
+        The sums that a dual bound needs, if they were asked for.
     """
 
     theta: Array
@@ -77,15 +75,29 @@ def _losses(loss: Loss, y: Array, weight: Array, scores: Array) -> tuple[float, 
 
 
 def add_gradient(problem: Problem, point: Point, with_dual: bool) -> Point:
-    """Add the gradient and, ``with_dual``, the sums by class behind a dual bound: one pass over the data."""
+    """Add the gradient and, ``with_dual``, the sums behind a dual bound: one pass over the data."""
+    pull = problem.design.rmatvec(point.alpha * problem.y)
+    point.gradient = problem.penalty_gradient(point.theta) - pull
     if with_dual:
-        pull = problem.design.rmatvec(split_by_class(point.alpha, problem.positive))
         # Fenchel's equality: -c l*(-a) = c l(m) + alpha m at a = -l'(m).
         margins = problem.y * point.scores
-        terms = problem.weight * problem.loss.value(margins) + point.alpha * margins
-        point.dual = DualSums(by_class(terms, problem.positive), by_class(point.alpha, problem.positive), pull)
-        total = pull[:, 1] - pull[:, 0]
-    else:
-        total = problem.design.rmatvec(point.alpha * problem.y)
-    point.gradient = problem.penalty_gradient(point.theta) - total
+        dual = problem.weight * problem.loss.value(margins) + point.alpha * margins
+        point.dual = problem.sum_up(float(dual.sum()), point.alpha, pull, dual)
     return point
+
+
+def centre_intercept(problem: Problem, point: Point) -> Point:
+    """Return the point with one Newton step of the intercept alone: no pass over the data.
+
+    The dual bound loses what is left of the intercept's gradient, and is quadratic in all others.
+    """
+    if not problem.design.fit_intercept or problem.ridge[-1] > 0 or np.any(problem.rows[:, -1]):
+        return point
+    tilt = 0.0 if problem.tilt is None else float(problem.tilt[-1])
+    slope, curve = tilt - float(point.alpha @ problem.y), float(problem.weight @ point.curvature)
+    if not abs(slope) < 1e-2 * curve:  # not close to the optimum
+        return point
+    theta = point.theta.copy()
+    theta[-1] -= slope / curve
+    moved = evaluate(problem, theta, point.scores - slope / curve)
+    return moved if abs(tilt - float(moved.alpha @ problem.y)) < abs(slope) else point

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fairmargin.problem import Certificate, Problem, Solution, Status, support
 from fairmargin.solvers.contract import Accuracy, Start
 from fairmargin.solvers.curvature import Curvature
-from fairmargin.solvers.evaluation import Point, add_gradient, evaluate
+from fairmargin.solvers.evaluation import Point, add_gradient, centre_intercept, evaluate
 from fairmargin.solvers.line_search import search_line
 from fairmargin.solvers.quadratic_step import constrained_step
 
@@ -41,7 +41,7 @@ def solve_newton(problem: Problem, *, start: Start | None = None, accuracy: Accu
         raise ValueError(f"Newton's method needs a smooth loss; the {problem.loss.name} loss is not.")
     accuracy = Accuracy() if accuracy is None else accuracy
     start, point = _begin(problem, start)
-    point = add_gradient(problem, point, accuracy.proof)
+    point = add_gradient(problem, centre_intercept(problem, point) if accuracy.proof else point, accuracy.proof)
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
     curvature = Curvature(problem, start.hessian)
     progress = _Progress(problem, accuracy)
@@ -65,6 +65,8 @@ def solve_newton(problem: Problem, *, start: Start | None = None, accuracy: Accu
             progress.is_stuck = not curvature.reject()
             continue
         # 5. Evaluate the gradient there, and learn from its change.
+        if accuracy.proof:
+            trial = centre_intercept(problem, trial)
         last, point = point, add_gradient(problem, trial, accuracy.proof)
         curvature.learn(last, point)
 
@@ -188,7 +190,7 @@ class _Finish:
             n_iter=self.progress.n_iter,
             ending=ending,
         )
-        alpha = self.problem.balanced(self.point.alpha, multipliers)
+        alpha = self.problem.balanced(self.point.alpha, multipliers, self.point.dual)
         return Solution(theta, multipliers, scores, alpha, proof, self.hessian)
 
     def _unproved(self, theta: Array, scores: Array) -> Certificate:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.problem import DualSums, Problem, Solution, Status, by_class, split_by_class
+from fairmargin.problem import DualSums, Problem, Solution, Status
 from fairmargin.solvers.contract import Accuracy, Start
 from fairmargin.solvers.quadratic_step import Factor, solve_box_dual
 
@@ -83,7 +83,7 @@ def solve_interior_point(
     ending: Status = "iteration limit"
     for n_iter in range(accuracy.max_iter + 1):
         # 1. Test, with the multipliers that belong to these dual variables.
-        sums = _dual_sums(problem, unit * point.alpha)
+        sums = problem.dual_sums(scores, unit * point.alpha)
         here = _certified(problem, rows, point, scores, sums, unit, accuracy.tol, n_iter)
         stalled += 1
         if best is None or _error(here) < _error(best):
@@ -92,7 +92,7 @@ def solve_interior_point(
         if best.certificate.status == "solved" or n_iter == accuracy.max_iter:
             break
         # 2. Step: predictor, centring, corrector.
-        step = _step_or_none(scaled, rows, point, scores, (sums.pull[:, 1] - sums.pull[:, 0]) / unit)
+        step = _step_or_none(scaled, rows, point, scores, sums.pull / unit)
         if step is None or stalled > _PATIENCE:
             ending = "inaccurate"
             break
@@ -107,17 +107,11 @@ def _error(solution: Solution) -> float:
     return max(solution.certificate.gap, solution.certificate.violation)
 
 
-def _dual_sums(problem: Problem, alpha: Array) -> DualSums:
-    pull = problem.design.rmatvec(split_by_class(alpha, problem.positive))
-    push = by_class(alpha, problem.positive)
-    return DualSums(push, push, pull)  # -l*(-a) = a for the hinge loss
-
-
 def _certified(
     problem: Problem, rows: _Rows, point: _Point, scores: Array, sums: DualSums, unit: float, tol: float, n_iter: int
 ) -> Solution:
     """Return the point as a solution, with the certificate of the scores at hand."""
-    nu = _best_multipliers(problem, rows, point, sums.pull[:, 1] - sums.pull[:, 0], unit)
+    nu = _best_multipliers(problem, rows, point, sums.pull, unit)
     proof = problem.certify(point.theta, nu, scores, sums, tol=tol, n_iter=n_iter)
     if proof.status == "solved":  # scores are summed up step by step: the proof is about those computed anew
         scores = problem.design.matvec(point.theta)

@@ -134,16 +134,18 @@ def _certify(problem: Problem, state: _Rounds, part: Solution, near: Index, accu
     scores = problem.design.matvec(part.theta)
     alpha = np.where(problem.y * scores < 1.0, problem.weight, 0.0)
     alpha[near] = part.alpha
+    sums = problem.dual_sums(scores, alpha)
     certificate = problem.certify(
         part.theta,
         part.multipliers,
         scores,
-        problem.dual_sums(scores, alpha),
+        sums,
         tol=accuracy.tol,
         n_iter=state.n_iter,
         ending="iteration limit" if state.n_iter >= accuracy.max_iter else "inaccurate",
     )
     state.gap, state.dual = certificate.gap, alpha / problem.weight
+    alpha = problem.balanced(alpha, part.multipliers, sums)
     return Solution(part.theta, part.multipliers, scores, alpha, certificate)
 
 
