@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from fairmargin.base import FairClassifier
 from fairmargin.constraints import CovarianceBound
-from fairmargin.diagnostics import CovarianceWarning
+from fairmargin.exceptions import CovarianceWarning
 from fairmargin.formulations import Outcome, Task
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.loss import least_factor
