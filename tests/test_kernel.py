@@ -30,8 +30,7 @@ from fairmargin import (
 )
 from fairmargin.cholesky import IndefiniteKernelError, factorise, positive_part
 from fairmargin.datasets import load_adult, make_nonlinear_synthetic
-from fairmargin.diagnostics import CovarianceWarning
-from fairmargin.kernel import ApproximationWarning
+from fairmargin.exceptions import ApproximationWarning, CovarianceWarning
 from fairmargin.kernel_matrix import Gram, Kernel, PrecomputedGram, make_kernel
 
 TIGHT = {"approximation_tol": 1e-8, "tol": 1e-9}

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairmargin import CovarianceBound, FairMarginClassifier, decision_boundary_covariance
-from fairmargin.diagnostics import CovarianceWarning
+from fairmargin.exceptions import CovarianceWarning
 from fairmargin.losses import get_loss
 
 LOSSES = ("logistic", "hinge", "squared_hinge", "smoothed_hinge")

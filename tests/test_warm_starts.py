@@ -12,11 +12,11 @@ from fairmargin import (
     FairMarginClassifier,
     FairnessFrontier,
     FairSVC,
+    InfeasibleError,
     PRuleBound,
     p_rule,
 )
 from fairmargin.formulations.covariance import _extrapolate
-from fairmargin.formulations.prule import InfeasibleError
 from fairmargin.problem import Problem
 from fairmargin.solvers import multipliers, newton
 

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fairmargin.constraints import CovarianceBound, IndividualLossBound, LossBound, PRuleBound
-    from fairmargin.diagnostics import CovarianceWarning
-    from fairmargin.formulations.prule import InfeasibleError, SmallGroupWarning
+    from fairmargin.exceptions import (
+        ApproximationWarning,
+        CovarianceWarning,
+        InfeasibleError,
+        SmallGroupWarning,
+        TrivialClassifierWarning,
+    )
     from fairmargin.frontier import FairnessFrontier, FrontierDisplay
     from fairmargin.kernel import FairSVC, KernelFeatures
     from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
@@ -19,8 +24,9 @@ __version__ = "0.1.0"
 # Where each public name lives. Modules are imported at the first use of one of their names, so that
 # `fairmargin --help` need not wait for scikit-learn; keep in step with the imports above.
 _HOME = {
+    "ApproximationWarning": "exceptions",
     "CovarianceBound": "constraints",
-    "CovarianceWarning": "diagnostics",
+    "CovarianceWarning": "exceptions",
     "FairLinearSVC": "linear",
     "FairLogisticRegression": "linear",
     "FairMarginClassifier": "linear",
@@ -28,11 +34,12 @@ _HOME = {
     "FairnessFrontier": "frontier",
     "FrontierDisplay": "frontier",
     "IndividualLossBound": "constraints",
-    "InfeasibleError": "formulations.prule",
+    "InfeasibleError": "exceptions",
     "KernelFeatures": "kernel",
     "LossBound": "constraints",
     "PRuleBound": "constraints",
-    "SmallGroupWarning": "formulations.prule",
+    "SmallGroupWarning": "exceptions",
+    "TrivialClassifierWarning": "exceptions",
     "cv_score": "metrics",
     "decision_boundary_covariance": "metrics",
     "p_rule": "metrics",
@@ -40,6 +47,7 @@ _HOME = {
 }
 
 __all__ = [
+    "ApproximationWarning",
     "CovarianceBound",
     "CovarianceWarning",
     "FairLinearSVC",
@@ -54,6 +62,7 @@ __all__ = [
     "LossBound",
     "PRuleBound",
     "SmallGroupWarning",
+    "TrivialClassifierWarning",
     "__version__",
     "cv_score",
     "decision_boundary_covariance",

@@ -23,6 +23,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf
 
+from fairmargin.exceptions import IndefiniteKernelError
+
 __all__ = ["IndefiniteKernelError", "KernelMatrix", "PartialCholesky", "check_positive", "factorise", "positive_part"]
 
 Array = NDArray[np.float64]
@@ -31,10 +33,6 @@ Index = NDArray[np.intp]
 _BLOCK = 64  # landmarks at once, at first; a quarter of those so far, later
 _LARGEST_BLOCK = 256
 _CHECKED = 2000  # people on whom a kernel is checked to be positive
-
-
-class IndefiniteKernelError(ValueError):
-    """The kernel is no inner product."""
 
 
 class KernelMatrix(Protocol):

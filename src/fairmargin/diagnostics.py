@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.exceptions import CovarianceWarning
+
 __all__ = ["CovarianceWarning", "Movement", "measure_movement", "warn_if_bought"]
 
 Array = NDArray[np.float64]
@@ -23,10 +25,6 @@ _CUT = 0.5  # a covariance counts as cut when less than half of it is left
 _FOLLOWED = 0.3  # and the decisions as following when at least this share of their disparity went too
 
 _MATTERS = 0.1  # correlation with the decisions from which on a disparity is more than chance
-
-
-class CovarianceWarning(UserWarning):
-    """The covariance was cut, but the decisions hardly moved."""
 
 
 @dataclass(frozen=True)

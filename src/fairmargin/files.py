@@ -7,11 +7,9 @@ import os
 import tempfile
 from pathlib import Path
 
+from fairmargin.exceptions import UnwritableError
+
 __all__ = ["UnwritableError", "check_writable", "write_atomic"]
-
-
-class UnwritableError(OSError):
-    """A file cannot be written; the message says in one line why."""
 
 
 def check_writable(path: str | Path) -> None:

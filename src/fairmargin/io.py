@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from fairmargin.exceptions import ModelFileError
 from fairmargin.files import write_atomic
 
 __all__ = ["FORMAT_VERSION", "ModelFileError", "load", "save"]
@@ -41,10 +42,6 @@ _ESTIMATORS = {
 _CONSTRAINTS = ("CovarianceBound", "LossBound", "IndividualLossBound", "PRuleBound")
 _RECORDS = {"Certificate": "fairmargin.problem", "Movement": "fairmargin.diagnostics"}
 _KINDS = {"b": bool, "i": np.int64, "u": np.int64, "f": np.float64, "U": str, "O": object}
-
-
-class ModelFileError(ValueError):
-    """A model file cannot be written or read; the message says in one line why."""
 
 
 def save(model: Any, path: str | Path) -> None:

@@ -38,6 +38,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fairmargin.base import FairClassifier, document
 from fairmargin.cholesky import PartialCholesky, check_positive, factorise, positive_part
 from fairmargin.constraints import Constraint, CovarianceBound
+from fairmargin.exceptions import ApproximationWarning
 from fairmargin.formulations import Outcome, Task
 from fairmargin.formulations.task import solve_task
 from fairmargin.kernel_matrix import Gram, Kernel, PrecomputedGram, make_kernel
@@ -56,10 +57,6 @@ _RANK = 400  # and where it does not
 _ROUNDS = 100  # of refinement, at most
 _AIM = 0.7  # share of the tolerance to refine to: the last solution is a little off the one that was measured
 _SINGLES = 16  # people who get a function of their own in a round
-
-
-class ApproximationWarning(UserWarning):
-    """A kernel was approximated less well than asked for."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairmargin.exceptions import DataFileError
+
 __all__ = ["DataFileError", "RemoteFile", "cache_dir", "is_available", "read"]
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
@@ -24,10 +26,6 @@ PROPUBLICA = "https://raw.githubusercontent.com/propublica/compas-analysis/maste
 
 # What goes wrong on the web, on the disk, and inside a damaged archive; those of requests are OSErrors.
 _DOWNLOAD_ERRORS = (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
-
-
-class DataFileError(OSError):
-    """A data file cannot be had, or is not the file it should be."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from fairmargin.exceptions import WorkError
 from fairmargin.files import write_atomic
 
 __all__ = ["Row", "Store", "Unit", "WorkError", "run_units"]
@@ -35,10 +36,6 @@ Done = Callable[[int, int, str], None]
 # What a result does not depend on: how it is shown, and the command line.
 _PRESENTATION = ("experiments", "report", "audit.py", "cli.py", "io.py", "tabular.py", "workflow.py", "__main__.py")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-
-
-class WorkError(RuntimeError):
-    """Some units failed; what the others found is kept."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import PRuleBound
+from fairmargin.exceptions import InfeasibleError, SmallGroupWarning
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.task import Task, solve_task
@@ -48,14 +49,6 @@ _RIVAL = 0.0005  # a family this far behind in accuracy on a coarse grid is not 
 
 
 Pose = Callable[[Problem], Problem]  # from the data and penalty to the problem of one point of a family
-
-
-class InfeasibleError(ValueError):
-    """No classifier was found that does what was asked."""
-
-
-class SmallGroupWarning(UserWarning):
-    """A group is too small for its rate to be known as well as the rule asks."""
 
 
 @dataclass(frozen=True)
