@@ -25,8 +25,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from fairmargin.atomic_write import write_atomic
 from fairmargin.exceptions import WorkError
-from fairmargin.files import write_atomic
 
 __all__ = ["Row", "Store", "Unit", "WorkError", "run_units"]
 
@@ -34,7 +34,10 @@ Row = Mapping[str, Any]
 Done = Callable[[int, int, str], None]
 
 # What a result does not depend on: how it is shown, and the command line.
-_PRESENTATION = ("experiments", "report", "audit.py", "cli.py", "io.py", "tabular.py", "workflow.py", "__main__.py")
+_PRESENTATION = (
+    *("experiments", "report", "tables", "cli", "audit.py", "formatting.py", "atomic_write.py"),
+    *("io.py", "tabular.py", "workflow.py", "__main__.py"),
+)
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
