@@ -222,7 +222,10 @@ DATA_MISTAKES = [
     (["binary.csv", *ASK], "neither a text file nor Parquet"),
     (["latin.csv", *ASK], "not utf-8 text; give its encoding. Try --encoding latin-1"),
     (["broken.parquet", *ASK], "damaged Parquet file"),
-    (["people.csv", *ASK, "--bin", "age=30"], "Limits are given for 'age', which is no sensitive column (option --bin)"),
+    (
+        ["people.csv", *ASK, "--bin", "age=30"],
+        "Limits are given for 'age', which is no sensitive column (option --bin)",
+    ),
     (["people.csv", *ASK, "--bin", "sex=30"], "holds no numbers"),
     (["people.csv", *ASK, "--bin", "age"], "--bin takes COL=VALUE"),
     (["people.csv", *ASK, "--missing-sensitive", "maybe"], "not 'maybe' (option --missing-sensitive)"),
