@@ -9,8 +9,9 @@ import pytest
 from conftest import BROWSERS
 from fairmargin.datasets.demo import make_credit_demo
 from fairmargin.report import to_html
-from fairmargin.tabular import prepare, table_of_frame
-from fairmargin.workflow import make_estimator, trace
+from fairmargin.tables import prepare, table_of_frame
+from fairmargin.tables.jobs import trace
+from fairmargin.tables.specifications import make_estimator
 from test_report import HOSTILE, audit_summary_of, hostile_frame, hostile_summary
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

@@ -209,23 +209,26 @@ DATA_MISTAKES = [
     (["people.csv", "-t", "repaid", "-p", "yes", "-s", "Sex"], "no sensitive column 'Sex'; did you mean 'sex'?"),
     (["people.csv", "-t", "repaid", "-p", "yes", "-s", "zzz"], "no sensitive column 'zzz'; the columns are age, "),
     (["people.csv", "-t", "repaid", "-p", "yes"], "at least one sensitive column"),
-    (["people.csv", "-t", "repaid", "-s", "sex"], "Say which value of 'repaid' is the favourable one"),
+    (["people.csv", "-t", "repaid", "-s", "sex"], "is the favourable one; it has 'no' and 'yes' (option --positive)"),
     (["people.csv", "-t", "repaid", "-p", "oui", "-s", "sex"], "'oui' does not occur in 'repaid'"),
     (["one_group.csv", *ASK], "'sex' has only one group ('woman')"),
     (["three.csv", *ASK], "'repaid' has 3 values ('maybe', 'no', 'yes'); exactly two are needed"),
     (["one_value.csv", *ASK], "'repaid' holds only 'yes'"),
-    (["people.csv", *ASK, "--delimiter", ";"], "it looks comma-separated: --delimiter ','"),
-    (["people.csv", *ASK, "--delimiter", "ab"], "must be one character"),
-    (["people.csv", *ASK, "--names", "a,b"], "--names has 2 names, but people.csv has 12 columns"),
+    (["people.csv", *ASK, "--delimiter", ";"], "it looks comma-separated. Try --delimiter ,"),
+    (["people.csv", *ASK, "--delimiter", "ab"], "must be one ASCII character"),
+    (["people.csv", *ASK, "--names", "a,b"], "2 names are given, but people.csv has 12 columns (option --names)"),
     (["people.csv", *ASK, "--names", "zzz"], "'zzz' is none"),
-    (["ragged.csv", *ASK], "Line 3 of ragged.csv has 5 columns where the first has 3"),
+    (["ragged.csv", *ASK], "Line 3 of ragged.csv has 5 fields where the first has 3"),
     (["binary.csv", *ASK], "neither a text file nor Parquet"),
-    (["latin.csv", *ASK], "not utf-8 text; give its encoding"),
+    (["latin.csv", *ASK], "not utf-8 text; give its encoding. Try --encoding latin-1"),
     (["broken.parquet", *ASK], "damaged Parquet file"),
-    (["people.csv", *ASK, "--bin", "age=30"], "--bin names 'age', which is no sensitive column"),
+    (
+        ["people.csv", *ASK, "--bin", "age=30"],
+        "Limits are given for 'age', which is no sensitive column (option --bin)",
+    ),
     (["people.csv", *ASK, "--bin", "sex=30"], "holds no numbers"),
     (["people.csv", *ASK, "--bin", "age"], "--bin takes COL=VALUE"),
-    (["people.csv", *ASK, "--missing-sensitive", "maybe"], "--missing-sensitive"),
+    (["people.csv", *ASK, "--missing-sensitive", "maybe"], "not 'maybe' (option --missing-sensitive)"),
     (["people.csv", *ASK, "--nonsense"], "No such option"),
     (["people.csv", "--demo", *ASK], "DATA or --demo, not both"),
     ([*ASK], "Name a data file, or try --demo"),
@@ -359,7 +362,7 @@ def test_names_of_a_file_without_header(folder, capsys):
         assert run(["audit", "bare.csv", *ASK, "--names", names, "--json", "-"]) == 0
         assert json.loads(capsys.readouterr().out)["audit"]["people"] == 600
     assert run(["audit", "bare.csv", *ASK]) == 2
-    assert "no header was found; give --names" in capsys.readouterr().err
+    assert "no header was found" in capsys.readouterr().err
     assert run(["audit", "bare.csv", "-t", "column_12", "-p", "yes", "-s", "column_10"]) == 0
     assert "called column_1 to column_12" in capsys.readouterr().out
 

@@ -19,11 +19,12 @@ from fairmargin import (
     PRuleBound,
     io,
 )
+from fairmargin.atomic_write import check_writable, write_atomic
 from fairmargin.datasets import make_linear_synthetic
 from fairmargin.datasets.demo import make_credit_demo
-from fairmargin.files import UnwritableError, check_writable, write_atomic
+from fairmargin.exceptions import UnwritableError
 from fairmargin.kernel import FairSVC
-from fairmargin.tabular import TabularModel, prepare, table_of_frame
+from fairmargin.tables import TabularModel, prepare, table_of_frame
 
 X, y, z = make_linear_synthetic(400, random_state=0)
 z = pd.Series(np.where(z == 1, "b", "a"), name="group")

@@ -13,12 +13,13 @@ from statsmodels.stats.proportion import confint_proportions_2indep, proportion_
 
 from fairmargin import FairLogisticRegression, p_rule
 from fairmargin.audit import audit
+from fairmargin.formatting import clean
 from fairmargin.report import audit_summary, to_html, to_json, to_markdown
-from fairmargin.report.summary import evaluate
-from fairmargin.report.terminal import _proof
-from fairmargin.tabular import prepare, table_of_frame
-from fairmargin.text import clean
-from fairmargin.workflow import make_estimator, parse_constraint, trace, train
+from fairmargin.report.evaluation import evaluate
+from fairmargin.report.proof import SEARCHED
+from fairmargin.tables import prepare, table_of_frame
+from fairmargin.tables.jobs import trace, train
+from fairmargin.tables.specifications import make_estimator, parse_constraint
 
 HOSTILE = {
     "script": "<script>document.title='executed'</script>",
@@ -130,14 +131,14 @@ def test_points_are_what_the_classifiers_do(study, summary):
     changes = np.abs(strict.coef_ - free.coef_).ravel()
     assert last["coefficients"][0]["feature"] == study.encoder.feature_names[int(changes.argmax())]
     assert abs(last["coefficients"][0]["change"]) == pytest.approx(changes.max(), rel=1e-4)
-    assert last["relative_loss"] == pytest.approx(
+    assert last["loss_increase"] == pytest.approx(
         strict.certificate_.objective / free.certificate_.objective - 1, rel=1e-6
     )
 
 
 def test_intervals_are_statsmodels(study):
     scores = np.random.default_rng(0).normal(size=len(study.test))
-    result = evaluate(scores, study.test)
+    result = evaluate(scores >= 0, study.test)
     accepted, right = scores >= 0, int(np.sum((scores >= 0) == (study.test.y == 1)))
     low, high = proportion_confint(right, len(scores), method="wilson")
     assert (result["accuracy_low"], result["accuracy_high"]) == pytest.approx((low, high))
@@ -154,9 +155,9 @@ def test_intervals_are_statsmodels(study):
 def test_answers_do_what_they_say(study, summary):
     rule, loss, nobody = summary["answers"]
     assert rule["details"]["train"]["p_rule"] >= 80.0 - 1e-9
-    assert not rule["details"]["proven"]
-    assert loss["details"]["relative_loss"] <= 0.02 + 1e-6
-    assert nobody["details"]["relative_loss"] > 0
+    assert rule["details"]["proof"]["verdict"] == SEARCHED
+    assert loss["details"]["loss_increase"] <= 0.02 + 1e-6
+    assert nobody["details"]["loss_increase"] > 0
 
 
 def test_the_page_is_one_file_that_fetches_nothing(page):
@@ -264,7 +265,7 @@ def test_a_rule_has_one_answer_and_its_price_is_said_right(study, summary):
     rule, proof = summary["answers"][0]["details"], trained["certificate"]
     assert rule["certificate"]["objective"] == pytest.approx(proof["objective"], rel=1e-9)
     assert rule["path_certificate"]["gap"] <= 1e-9  # of the problem solved, not the price of the rule
-    assert f"at most {proof['objective'] / proof['dual_bound'] - 1:.1%} above" in _proof(trained)
+    assert f"at most {proof['objective'] / proof['dual_bound'] - 1:.1%} above" in trained["proof"]["text"]
 
 
 def test_nobody_held_out():

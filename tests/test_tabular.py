@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairmargin.datasets.demo import make_credit_demo
-from fairmargin.tabular import (
+from fairmargin.tables import (
     DataError,
     TableEncoder,
     find_column,
@@ -115,9 +115,10 @@ def test_groups_of_numbers_codes_and_gaps():
     assert notes == []
     quarters, notes = group_column(pd.Series(range(100), name="n"))
     assert quarters.value_counts().tolist() == [25, 25, 25, 25]
-    with pytest.raises(DataError, match="missing for 1 people"):
+    with pytest.raises(DataError, match="missing for 1 people") as caught:
         group_column(ages, edges=[25], missing="error")
-    with pytest.raises(DataError, match="group or error"):
+    assert (caught.value.field, caught.value.suggestion) == ("missing_sensitive", "group")
+    with pytest.raises(DataError, match="a 'group' or an 'error', not 'what'"):
         group_column(ages, missing="what")
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 __all__ = [
     "ApproximationWarning",
     "CovarianceWarning",
+    "DataError",
     "DataFileError",
+    "DisparateTreatmentError",
     "IndefiniteKernelError",
     "InfeasibleError",
     "ModelFileError",
@@ -24,8 +26,43 @@ class CovarianceWarning(UserWarning):
     """The covariance fell, but the disparity of the decisions hardly did."""
 
 
+class DataError(ValueError):
+    """A table, or what is asked of it, cannot be used; the message says why in one line.
+
+    Attributes
+    ----------
+    field : str or None
+        Name of the parameter that the error is about, e.g. ``"positive"``, so that a caller can say in its own terms
+        (an option, a form field) what to change.
+    suggestion : str or None
+        A value of that parameter that would help.
+    """
+
+    def __init__(self, message: str, *, field: str | None = None, suggestion: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+        self.suggestion = suggestion
+
+
 class DataFileError(OSError):
     """A data file is not available, or its content is not what it should be."""
+
+
+class DisparateTreatmentError(ValueError):
+    """A feature is a copy or a recoding of a sensitive attribute.
+
+    Attributes
+    ----------
+    column : int
+        Index of the feature in ``X``.
+    attribute : str
+        The sensitive attribute and, where it is about one, the category, in words.
+    """
+
+    def __init__(self, message: str, *, column: int, attribute: str) -> None:
+        super().__init__(message)
+        self.column = column
+        self.attribute = attribute
 
 
 class IndefiniteKernelError(ValueError):

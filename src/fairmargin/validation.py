@@ -14,6 +14,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from fairmargin.exceptions import DisparateTreatmentError
 from fairmargin.sensitive import Sensitive, encode_sensitive
 
 __all__ = ["TrainingData", "check_count", "check_number", "validate_training"]
@@ -151,9 +152,11 @@ def _check_disparate_treatment(X: Any, names: list[str], sensitive: Sensitive) -
 def _refuse(j: int | None, names: list[str], attribute: str) -> None:
     if j is not None:
         where = repr(names[j]) if names else f"number {j}"
-        raise ValueError(
+        raise DisparateTreatmentError(
             f"Column {where} of X tells the same as the sensitive attribute {attribute}: "
-            "deciding by it is disparate treatment. Remove it from X."
+            "deciding by it is disparate treatment. Remove it from X.",
+            column=j,
+            attribute=attribute,
         )
 
 

@@ -15,18 +15,18 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from fairmargin.atomic_write import write_atomic
 from fairmargin.exceptions import WorkError
-from fairmargin.files import write_atomic
 
 __all__ = ["Row", "Store", "Unit", "WorkError", "run_units"]
 
@@ -34,7 +34,10 @@ Row = Mapping[str, Any]
 Done = Callable[[int, int, str], None]
 
 # What a result does not depend on: how it is shown, and the command line.
-_PRESENTATION = ("experiments", "report", "audit.py", "cli.py", "io.py", "tabular.py", "workflow.py", "__main__.py")
+_PRESENTATION = (
+    *("experiments", "report", "tables", "cli", "audit.py", "formatting.py", "atomic_write.py"),
+    *("io.py", "tabular.py", "workflow.py", "__main__.py"),
+)
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -188,8 +191,9 @@ def run_units(units: Iterable[Unit], store: Store, *, jobs: int = 1, done: Done 
     finished = len(wanted) - len(missing)
     say(finished, len(wanted), "")
     failed = []
-    with _one_thread():
-        for unit, error in _each(missing, store, min(jobs, len(missing))):
+    # Closing the results ends the workers, however the loop is left.
+    with _one_thread(), closing(_each(missing, store, min(jobs, len(missing)))) as results:
+        for unit, error in results:
             if error is not None:
                 failed.append(f"{unit.title}: {type(error).__name__}: {error}")
                 continue
@@ -200,7 +204,7 @@ def run_units(units: Iterable[Unit], store: Store, *, jobs: int = 1, done: Done 
     return len(missing)
 
 
-def _each(units: list[Unit], store: Store, jobs: int) -> Iterator[tuple[Unit, BaseException | None]]:
+def _each(units: list[Unit], store: Store, jobs: int) -> Generator[tuple[Unit, BaseException | None]]:
     """Compute units and yield each as it is finished, with its error if it has failed."""
     if jobs <= 1:
         for unit in units:
@@ -211,16 +215,36 @@ def _each(units: list[Unit], store: Store, jobs: int) -> Iterator[tuple[Unit, Ba
             else:
                 yield unit, None
         return
+    others = set(active_children())
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin_worker)
     try:
-        pending: dict[Future[None], Unit] = {
-            pool.submit(_compute, unit, store, unit.identity): unit for unit in units
-        }
+        with _ctrl_c_held_back():  # a worker that is starting would die of it with a traceback
+            pending: dict[Future[None], Unit] = {
+                pool.submit(_compute, unit, store, unit.identity): unit for unit in units
+            }
         while pending:
             for future in wait(pending, return_when=FIRST_COMPLETED).done:
                 yield pending.pop(future), future.exception()
+    except BaseException:
+        # Nobody waits for the results any more; a worker deep in a computation would notice only at its end.
+        for worker in set(active_children()) - others:
+            worker.terminate()
+        raise
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Deliver a Ctrl-C only afterwards, and never to the processes that are started meanwhile."""
+    if not hasattr(signal, "pthread_sigmask"):  # not on this system
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _compute(unit: Unit, store: Store, identity: dict[str, Any]) -> None:

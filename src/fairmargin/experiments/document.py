@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from fairmargin.atomic_write import write_atomic
 from fairmargin.experiments._experiment import Experiment, Output, Plan
 from fairmargin.experiments.claims import HOLDS, IN_PART, NOT, Claim, claims_frame
-from fairmargin.files import write_atomic
 
 __all__ = ["Section", "markdown_table", "write_document"]
 

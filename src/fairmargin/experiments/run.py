@@ -10,12 +10,12 @@ from typing import Any
 
 import pandas as pd
 
+from fairmargin.atomic_write import write_atomic
 from fairmargin.experiments import appendix, fig1, fig2, fig3, fig4, style, tables
 from fairmargin.experiments._experiment import Experiment, Output, Plan, collect
 from fairmargin.experiments._work import Done, Store, run_units
 from fairmargin.experiments.claims import Claim, claims_frame
 from fairmargin.experiments.document import Section, write_document
-from fairmargin.files import write_atomic
 
 __all__ = ["EXPERIMENTS", "Report", "choose", "reproduce"]
 

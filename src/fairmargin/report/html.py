@@ -10,10 +10,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairmargin import text
+from fairmargin import formatting
 from fairmargin.audit import FINDINGS
 from fairmargin.report.summary import plain
 
@@ -33,12 +34,13 @@ def to_html(summary: Mapping[str, Any]) -> str:
         raise ValueError(f"There is no page for a summary of kind {summary['kind']!r}.")
     environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
     environment.filters |= {
-        "percent": text.percent,
-        "points": text.points,
-        "ratio": text.ratio,
-        "interval": text.interval,
-        "probability": text.probability,
-        "short": text.short,
+        "percent": formatting.percent,
+        "points": formatting.points,
+        "ratio": formatting.ratio,
+        "interval": formatting.interval,
+        "probability": formatting.probability,
+        "short": partial(formatting.shorten, width=40),
+        "signed_percent": formatting.signed_percent,
         "setting": _setting,
     }
     scripts = _scripts() if summary["kind"] == "frontier" else ("", "")
@@ -70,7 +72,7 @@ def _hash(script: str) -> str:
 
 def _setting(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(map(str, value)) or text.NONE
+        return ", ".join(map(str, value)) or formatting.NONE
     if isinstance(value, Mapping):
-        return "; ".join(f"{k}: {_setting(v)}" for k, v in value.items()) or text.NONE
-    return text.NONE if value is None else str(value)
+        return "; ".join(f"{k}: {_setting(v)}" for k, v in value.items()) or formatting.NONE
+    return formatting.NONE if value is None else str(value)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fairmargin import text
+from fairmargin import formatting
 
 __all__ = ["to_markdown"]
 
@@ -30,7 +30,7 @@ def to_markdown(summary: Mapping[str, Any]) -> str:
 
 def _plain(value: Any) -> str:
     """Return text on one line that Markdown, and HTML in Markdown, read as nothing but text."""
-    line = text.clean(value)
+    line = formatting.clean(value)
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_{}\[\]|#~])", r"\\\1", line)
 
@@ -55,21 +55,21 @@ def _groups(audit: Mapping[str, Any]) -> list[str]:
             (
                 _plain(g["group"]),
                 f"{g['people']:,}",
-                text.percent(g["rate"]),
-                text.ratio(g["ratio"]),
-                text.interval(g["ratio_low"], g["ratio_high"]),
-                text.points(g["difference"]),
-                text.NONE if g["z"] is None else f"{g['z']:+.1f}",
-                text.probability(g["p_adjusted"]),
-                text.NONE if g["shortfall"] is None else f"{g['shortfall']:,.0f}",
-                text.ratio(g["ratio_one_more"]),
+                formatting.percent(g["rate"]),
+                formatting.ratio(g["ratio"]),
+                formatting.interval(g["ratio_low"], g["ratio_high"]),
+                formatting.points(g["difference"]),
+                formatting.NONE if g["z"] is None else f"{g['z']:+.1f}",
+                formatting.probability(g["p_adjusted"]),
+                formatting.NONE if g["shortfall"] is None else f"{g['shortfall']:,.0f}",
+                formatting.ratio(g["ratio_one_more"]),
                 g["finding"],
             )
             for g in attribute["groups"]
         )
-        measures = f"p%-rule {text.ratio(attribute['p_rule'])}, CV score {text.percent(attribute['cv_score'])}"
+        rule, score = formatting.ratio(attribute["p_rule"]), formatting.percent(attribute["cv_score"])
         lines += [f"### {_plain(attribute['name'])}", ""]
-        lines += [f"Compared with {_plain(attribute['reference'])}; {measures}.", ""]
+        lines += [f"Compared with {_plain(attribute['reference'])}; p%-rule {rule}, CV score {score}.", ""]
         lines += _table((*header, "with one more", "finding"), rows)
     return lines
 
@@ -82,8 +82,8 @@ def _proxies(proxies: list[Mapping[str, Any]]) -> list[str]:
             _plain(p["feature"]),
             _plain(p["attribute"]),
             f"{p['association']:.2f}",
-            text.percent(p["guessed"]),
-            text.percent(p["baseline"]),
+            formatting.percent(p["guessed"]),
+            formatting.percent(p["baseline"]),
         )
         for p in proxies[:15]
     )
@@ -95,17 +95,16 @@ def _train(summary: Mapping[str, Any]) -> list[str]:
     rows = [
         (
             label,
-            text.percent(row["accuracy"]),
-            text.ratio(row["p_rule"]),
-            text.interval(row["p_rule_low"], row["p_rule_high"]),
-            text.percent(row["cv_score"]),
+            formatting.percent(row["accuracy"]),
+            formatting.ratio(row["p_rule"]),
+            formatting.interval(row["p_rule_low"], row["p_rule_high"]),
+            formatting.percent(row["cv_score"]),
         )
         for label, row in (("training", summary["train"]), ("held out", summary["test"]))
         if row is not None
     ]
-    proof = summary["certificate"]
-    certificate = f"Certificate: {proof['status']}, gap {proof['gap']:.1e}, violation {proof['violation']:.1e}."
-    lines = [*_table(("people", "accuracy", "p%-rule", "95% interval", "CV score"), rows), certificate, ""]
+    header = ("people", "accuracy", "p%-rule", "95% interval", "CV score")
+    lines = [*_table(header, rows), f"Certificate: {_plain(summary['proof']['text'])}", ""]
     return [*lines, "## Decisions", "", *_groups(summary["audit"])]
 
 
@@ -115,18 +114,18 @@ def _frontier(summary: Mapping[str, Any]) -> list[str]:
     rows = (
         (
             label,
-            text.percent(p["test"]["accuracy"]),
-            text.interval(100 * p["test"]["accuracy_low"], 100 * p["test"]["accuracy_high"], 1),
-            text.ratio(p["test"]["p_rule"]),
-            text.interval(p["test"]["p_rule_low"], p["test"]["p_rule_high"]),
+            formatting.percent(p["test"]["accuracy"]),
+            formatting.interval(100 * p["test"]["accuracy_low"], 100 * p["test"]["accuracy_high"], 1),
+            formatting.ratio(p["test"]["p_rule"]),
+            formatting.interval(p["test"]["p_rule_low"], p["test"]["p_rule_high"]),
             f"{p['gained']:,}",
             f"{p['lost']:,}",
-            f"{100 * p['relative_loss']:+.2f}%",
-            f"{p['certificate']['gap']:.0e}",
+            formatting.signed_percent(p["loss_increase"]),
+            p["proof"]["label"],
         )
         for label, p in shown
     )
-    header = ("classifier", "accuracy", "95% interval", "p%-rule", "95% interval", "gain", "lose", "loss", "gap")
+    header = ("classifier", "accuracy", "95% interval", "p%-rule", "95% interval", "gain", "lose", "loss", "proof")
     where = "held-out people" if summary["held_out"] else "the people trained on"
     lines = ["## Frontier", "", f"On {summary['points'][0]['test']['people']:,} {where}.", "", *_table(header, rows)]
     lines += ["## The labels", "", *_groups(summary["labels_audit"]), *_proxies(summary["labels_audit"]["proxies"])]

@@ -55,7 +55,7 @@
     put("gained", "+" + count(point.gained));
     put("lost", "−" + count(point.lost));
     put("changed", percent((point.gained + point.lost) / test.people) + " of " + count(test.people) + " people change");
-    put("loss", point.relative_loss === null ? "–" : signed(100 * point.relative_loss, 2) + "%");
+    put("loss", point.loss_increase === null ? "–" : signed(100 * point.loss_increase, 2) + "%");
     const which = state.answer === null ? "Point " + (state.point + 1) + " of " + points.length : "“" + point_question() + "”";
     put("said", which + ": " + percent(test.accuracy) + " accuracy, p%-rule " + rule(fair.p_rule) + ", " +
       count(point.gained) + " people gain and " + count(point.lost) + " lose the positive decision.");
@@ -105,14 +105,7 @@
   }
 
   function showProof(point) {
-    const proof = point.certificate, scientific = (x) => (Number(x) === 0 ? "0" : Number(x).toExponential(1));
-    put("proof", !point.proven ? "Found by a search: its problem was solved to the optimum (within " +
-        scientific((point.path_certificate || proof).gap) + "), but that no better classifier exists is not proven. The prices are those of the last problem."
-      : proof.status === "solved"
-      ? "Proven: no classifier that meets the same limits has a training objective lower by more than " + scientific(proof.gap) +
-        " of it; the limits are kept" + (proof.violation > 0 ? " within " + scientific(proof.violation) : " exactly") + "."
-      : "The solver ended with “" + proof.status + "”, at a gap of " + scientific(proof.gap) + " and a violation of " +
-        scientific(proof.violation) + ".");
+    put("proof", point.proof.text);
     $("prices").replaceChildren(...point.covariance.map((c, k) => {
       const row = element("tr"), price = point.shadow_prices[k];
       row.append(heading(c.attribute + " = " + c.group), element("td", (Math.abs(c.value) < 5e-5 ? 0 : c.value).toFixed(4)),

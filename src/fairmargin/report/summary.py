@@ -10,27 +10,28 @@ import math
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairmargin.audit import Audit, audit, ratio_interval, statsmodels_module
-from fairmargin.tabular import Part, Study, TabularModel
+from fairmargin.audit import Audit, audit
+from fairmargin.frontier import FairnessFrontier
+from fairmargin.report.evaluation import evaluate, measured_by_frontier
+from fairmargin.report.proof import describe_proof
+from fairmargin.tables.study import Part, Study
 
-__all__ = ["audit_summary", "evaluate", "frontier_summary", "plain", "to_json", "training_summary", "versions"]
+__all__ = ["Answer", "audit_summary", "frontier_summary", "plain", "to_json", "training_summary", "versions"]
 
-Array = NDArray[np.float64]
 SCHEMA = "fairmargin-summary"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 2: loss_increase in place of relative_loss, proof in place of proven
 SCREEN = (
     "This is a screen. It points out differences that need an explanation; it does not say whether a difference is "
     "justified or lawful."
 )
 _COEFFICIENTS = 10
-_TRAIN = ("accuracy", "p_rule", "cv_score")
 
 
 def to_json(summary: Mapping[str, Any]) -> str:
@@ -103,26 +104,38 @@ def audit_summary(
 
 
 def training_summary(
-    model: TabularModel, study: Study, *, title: str, settings: Mapping[str, Any], notes: Sequence[str] = ()
+    classifier: Any, study: Study, *, title: str, settings: Mapping[str, Any], notes: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Summarise one trained model: what it does on training and held-out people, and its certificate."""
+    """Summarise one fitted classifier: its decisions on training and held-out people, and its certificate."""
     summary = _head("train", title, {**study.settings, **settings}, [*study.notes, *notes])
-    clf = model.estimator
     part, held_out = _evaluated(study)
-    decided = (clf.decision_function(part.X) >= 0).astype(int)
+    accepted = _accepted(classifier, part)
+    trained = evaluate(_accepted(classifier, study.train) if held_out else accepted, study.train)
     return {
         **summary,
         "data": _data(study),
-        "train": plain(evaluate(clf.decision_function(study.train.X), study.train)),
-        "test": plain(evaluate(clf.decision_function(part.X), part)) if held_out else None,
-        "certificate": plain(clf.certificate_),
-        "path_certificate": plain(getattr(clf, "path_certificate_", None)),
-        "covariance": _labelled(clf.covariance_),
-        "unconstrained_covariance": _labelled(clf.unconstrained_covariance_),
-        "shadow_prices": _labelled(clf.multipliers_),
-        "coefficients": _coefficients(clf, None, study.encoder.feature_names),
+        "train": plain(trained),
+        "test": plain(evaluate(accepted, part)) if held_out else None,
+        **_certified(classifier),
+        "unconstrained_covariance": _labelled(classifier.unconstrained_covariance_),
+        "coefficients": _coefficients(classifier, None, study.encoder.feature_names),
         "held_out": held_out,
-        "audit": plain(audit(decided, sensitive_features=part.sensitive).to_dict()),
+        "audit": plain(audit(accepted.astype(int), sensitive_features=part.sensitive).to_dict()),
+    }
+
+
+def _accepted(classifier: Any, part: Part) -> NDArray[np.bool_]:
+    return np.asarray(classifier.decision_function(part.X) >= 0)
+
+
+def _certified(classifier: Any) -> dict[str, Any]:
+    """Return certificate, what it proves, covariances and shadow prices of a fitted classifier."""
+    return {
+        "proof": describe_proof(classifier),
+        "certificate": plain(classifier.certificate_),
+        "path_certificate": plain(getattr(classifier, "path_certificate_", None)),
+        "covariance": _labelled(classifier.covariance_),
+        "shadow_prices": _labelled(classifier.multipliers_),
     }
 
 
@@ -147,72 +160,6 @@ def _data(study: Study) -> dict[str, Any]:
         "features": study.encoder.to_dict()["columns"],
         "n_features": len(study.encoder.feature_names),
     }
-
-
-def evaluate(scores: Array, part: Part) -> dict[str, Any]:
-    """Return accuracy, p%-rule (both with 95% intervals), CV score and rates by group of the decisions."""
-    proportion_confint = statsmodels_module("proportion").proportion_confint
-    accepted = scores >= 0
-    right = int(np.sum(accepted == (part.y == 1)))
-    low, high = proportion_confint(right, len(part), method="wilson")
-    groups, attributes = [], []
-    for name in part.sensitive.columns:
-        rows = _group_counts(accepted, part.sensitive[name])
-        attributes.append(_attribute_rule(name, rows))
-        for group, k, n in rows:
-            rate_low, rate_high = proportion_confint(k, n, method="wilson")
-            row = {"attribute": name, "group": group, "people": n, "positives": k, "rate": k / n}
-            groups.append({**row, "low": rate_low, "high": rate_high})
-    defined = [a for a in attributes if a["p_rule"] is not None]
-    worst = min(defined, key=lambda a: a["p_rule"], default=None)
-    return {
-        "people": len(part),
-        "accuracy": right / len(part),
-        "accuracy_low": low,
-        "accuracy_high": high,
-        "positives": int(accepted.sum()),
-        "rate": float(accepted.mean()),
-        "p_rule": None if worst is None else worst["p_rule"],
-        "p_rule_low": None if worst is None else worst["low"],
-        "p_rule_high": None if worst is None else worst["high"],
-        "worst": None if worst is None else {key: worst[key] for key in ("attribute", "group", "people")},
-        "cv_score": max((a["cv_score"] for a in attributes), default=None),
-        "attributes": attributes,
-        "groups": groups,
-    }
-
-
-def _group_counts(accepted: NDArray[np.bool_], column: pd.Series) -> list[tuple[str, int, int]]:
-    codes, groups = pd.factorize(column, sort=True)
-    people = np.bincount(codes, minlength=len(groups))
-    positives = np.bincount(codes, weights=accepted, minlength=len(groups))
-    return [(str(g), int(k), int(n)) for g, k, n in zip(groups, positives, people, strict=True)]
-
-
-def _attribute_rule(name: str, rows: list[tuple[str, int, int]]) -> dict[str, Any]:
-    """Return the p%-rule of one attribute (each group against everybody else), the least, with its interval."""
-    total_k, total_n = sum(k for _, k, _ in rows), sum(n for _, _, n in rows)
-    row: dict[str, Any] = {"attribute": name, "p_rule": None, "low": None, "high": None, "group": None, "people": 0}
-    least, gap = math.inf, 0.0
-    chosen: tuple[int, int, int, int] | None = None
-    for group, k, n in rows:
-        k_rest, n_rest = total_k - k, total_n - n
-        if n_rest == 0:
-            continue
-        gap = max(gap, abs(k / n - k_rest / n_rest))
-        pair = (k, n, k_rest, n_rest) if k * n_rest <= k_rest * n else (k_rest, n_rest, k, n)
-        if pair[2] == 0:
-            continue  # nobody is positive: 0/0
-        ratio = pair[0] * pair[3] / (pair[1] * pair[2])
-        # Of two groups that are each other's rest, the one with the lower rate is named.
-        if ratio < least or (ratio == least and pair[:2] == (k, n)):
-            least, chosen = ratio, pair
-            row |= {"group": group, "people": n}
-    row["cv_score"] = gap
-    if chosen is not None:
-        low, high = ratio_interval(*chosen)
-        row |= {"p_rule": 100.0 * least, "low": 100.0 * low, "high": min(100.0 * high, 100.0)}
-    return row
 
 
 def _labelled(series: pd.Series | None) -> list[dict[str, Any]]:
@@ -243,10 +190,23 @@ def _coefficients(clf: Any, before: Any, names: list[str]) -> list[dict[str, Any
     ]
 
 
+@dataclass(frozen=True)
+class Answer:
+    """A question in words and the classifier that answers it.
+
+    ``remark`` describes the classifier or, where ``classifier`` is None, says why there is none.
+    """
+
+    key: str
+    question: str
+    remark: str
+    classifier: Any
+
+
 def frontier_summary(
     study: Study,
-    points: Sequence[tuple[dict[str, Any], Any]],
-    answers: Sequence[tuple[dict[str, Any], Any]],
+    frontier: FairnessFrontier,
+    answers: Sequence[Answer],
     *,
     title: str,
     settings: Mapping[str, Any],
@@ -257,28 +217,23 @@ def frontier_summary(
     Parameters
     ----------
     study : Study
-    points : list of (facts, fitted classifier)
-        From the unconstrained classifier, which comes first, to the fairest; ``facts`` are ``factor``,
-        ``relative_loss`` and the like.
-    answers : list of (facts, fitted classifier or None)
-        Questions put in words, and the classifier that answers each; ``facts`` are ``key``, ``question``,
-        ``answer``; and ``point``, the place among ``points`` if it is one of them.
+    frontier : FairnessFrontier
+        Fitted on the training part, and evaluated on the held-out part ("test") where there is one.
+    answers : list of Answer
+        Further classifiers, each the answer to a question.
     title, settings, notes
         For the reader.
     """
     summary = _head("frontier", title, {**study.settings, **settings}, [*study.notes, *notes])
-    free = points[0][1]
     part, held_out = _evaluated(study)
-    decided = (free.decision_function(part.X) >= 0).astype(int)
-    start = {"train": free.decision_function(study.train.X), "test": free.decision_function(part.X)}
+    free = frontier.estimators_[0]
     features = study.train.frame[[column.name for column in study.encoder.columns]]
-    result = audit(
-        decided,
-        sensitive_features=part.sensitive,
-        scores=start["test"],
-    )
+    scores = free.decision_function(part.X)
+    result = audit((scores >= 0).astype(int), sensitive_features=part.sensitive, scores=scores)
     labels = audit(study.train.y, sensitive_features=study.train.sensitive, features=features)
-    shown = [plain(_point(study, part, free, start, facts, clf)) for facts, clf in points]
+    comparison = _Comparison(study, free)
+    rows = [row for _, row in frontier.table_.iterrows()]
+    shown = [comparison.point(clf, row) for clf, row in zip(frontier.estimators_, rows, strict=True)]
     undefined = sum(p["test"]["p_rule"] is None for p in shown)
     if undefined:
         summary["notes"].append(
@@ -292,37 +247,59 @@ def frontier_summary(
         "labels_audit": plain(labels.to_dict()),
         "audit": plain(result.to_dict()),
         "points": shown,
-        "answers": [
-            plain({**facts, "details": None if clf is None else _point(study, part, free, start, facts, clf)})
-            for facts, clf in answers
-        ],
+        "answers": [comparison.answer(answer) for answer in answers],
     }
 
 
-def _point(
-    study: Study, part: Part, free: Any, start: Mapping[str, Array], facts: Mapping[str, Any], clf: Any
-) -> dict[str, Any]:
-    scores = clf.decision_function(part.X)
-    test = evaluate(scores, part)
-    gained, lost = (scores >= 0) & (start["test"] < 0), (scores < 0) & (start["test"] >= 0)
-    for row in test["groups"]:
-        inside = (part.sensitive[row["attribute"]] == row["group"]).to_numpy()
-        row |= {"gained": int(np.sum(gained & inside)), "lost": int(np.sum(lost & inside))}
-    train_scores = clf.decision_function(study.train.X)
-    train = {key: value for key, value in evaluate(train_scores, study.train).items() if key in _TRAIN}
-    train |= {
-        "gained": int(np.sum((train_scores >= 0) & (start["train"] < 0))),
-        "lost": int(np.sum((train_scores < 0) & (start["train"] >= 0))),
-    }
-    return {
-        **{k: v for k, v in facts.items() if k not in ("key", "question", "answer", "point")},
-        "test": test,
-        "train": train,
-        "gained": int(gained.sum()),
-        "lost": int(lost.sum()),
-        "coefficients": _coefficients(clf, free, study.encoder.feature_names),
-        "certificate": plain(clf.certificate_),
-        "path_certificate": plain(getattr(clf, "path_certificate_", None)),
-        "covariance": _labelled(clf.covariance_),
-        "shadow_prices": _labelled(clf.multipliers_),
-    }
+class _Comparison:
+    """Classifiers of one study beside the unconstrained one."""
+
+    def __init__(self, study: Study, free: Any) -> None:
+        self.study, self.free = study, free
+        self.part, self.held_out = _evaluated(study)
+        self.accepted = {"train": _accepted(free, study.train), "test": _accepted(free, self.part)}
+
+    def answer(self, answer: Answer) -> dict[str, Any]:
+        """Return a question and, where there is one, the classifier that answers it."""
+        details = None
+        if answer.classifier is not None:
+            increase = answer.classifier.certificate_.objective / self.free.certificate_.objective - 1.0
+            details = self._details(answer.classifier, {"factor": None, "loss_increase": increase})
+        return {"key": answer.key, "question": answer.question, "answer": answer.remark, "details": details}
+
+    def point(self, classifier: Any, row: pd.Series) -> dict[str, Any]:
+        """Return a point of the frontier, with what the frontier has measured."""
+        facts = {"factor": float(row["factor"]), "loss_increase": float(row["loss_increase"])}
+        train = measured_by_frontier(row, "train")
+        return self._details(classifier, facts, train, measured_by_frontier(row, "test") if self.held_out else train)
+
+    def _details(
+        self,
+        classifier: Any,
+        facts: Mapping[str, Any],
+        measured_train: Mapping[str, Any] | None = None,
+        measured_test: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        part, study = self.part, self.study
+        accepted, before = _accepted(classifier, part), self.accepted["test"]
+        test = evaluate(accepted, part, measured_test)
+        gained, lost = accepted & ~before, ~accepted & before
+        for row in test["groups"]:
+            inside = (part.sensitive[row["attribute"]].astype(str) == row["group"]).to_numpy()
+            row |= {"gained": int(np.sum(gained & inside)), "lost": int(np.sum(lost & inside))}
+        trained, trained_before = _accepted(classifier, study.train), self.accepted["train"]
+        train = measured_train if measured_train is not None else evaluate(trained, study.train)
+        details = {
+            **facts,
+            "test": test,
+            "train": {
+                **{key: train[key] for key in ("accuracy", "p_rule", "cv_score")},
+                "gained": int(np.sum(trained & ~trained_before)),
+                "lost": int(np.sum(~trained & trained_before)),
+            },
+            "gained": int(gained.sum()),
+            "lost": int(lost.sum()),
+            "coefficients": _coefficients(classifier, self.free, study.encoder.feature_names),
+            **_certified(classifier),
+        }
+        return plain(details)

@@ -1,11 +1,11 @@
-"""Numbers and names as text, the same in every report."""
+"""Numbers and names as text: the same in every report, error message and terminal."""
 
 from __future__ import annotations
 
 import unicodedata
 from typing import Any
 
-__all__ = ["clean", "interval", "number", "percent", "points", "probability", "ratio", "short"]
+__all__ = ["NONE", "clean", "interval", "percent", "points", "probability", "ratio", "shorten", "signed_percent"]
 
 NONE = "–"
 
@@ -13,7 +13,8 @@ NONE = "–"
 def clean(text: Any) -> str:
     """Return text that is safe on one line of a terminal.
 
-    No line breaks, no control characters (which could move the cursor), no marks that turn the direction of writing.
+    Line breaks become spaces. Control characters, which could move the cursor, and marks that change the direction
+    of writing are replaced.
     """
     kept = []
     for character in str(text):
@@ -27,24 +28,29 @@ def clean(text: Any) -> str:
     return "".join(kept)
 
 
-def short(text: Any, width: int = 40) -> str:
-    """Return the beginning of a long text, and an ellipsis."""
-    line = str(text)
+def shorten(text: Any, width: int = 60) -> str:
+    """Return text on one line, cut to ``width`` characters."""
+    line = " ".join(str(text).split())
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    """Return a share as percent."""
+    """Return a share as a percentage."""
     return NONE if share is None else f"{100.0 * share:.{digits}f}%"
 
 
+def signed_percent(share: float | None, digits: int = 2) -> str:
+    """Return a relative change as a percentage with its sign."""
+    return NONE if share is None else f"{100.0 * share:+.{digits}f}%"
+
+
 def points(share: float | None) -> str:
-    """Return a difference of shares in percentage points, with its sign."""
+    """Return a difference of shares in percentage points with its sign."""
     return NONE if share is None else f"{100.0 * share:+.1f}"
 
 
 def ratio(value: float | None) -> str:
-    """Return a ratio that is in percent already."""
+    """Return a ratio that is already a percentage."""
     return NONE if value is None else f"{value:.1f}%"
 
 
@@ -54,12 +60,7 @@ def interval(low: float | None, high: float | None, digits: int = 0) -> str:
 
 
 def probability(value: float | None) -> str:
-    """Return a p-value: three digits, never a bare zero."""
+    """Return a p-value with three digits, never a bare zero."""
     if value is None:
         return NONE
     return "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """Return a number with so many significant digits."""
-    return NONE if value is None else f"{value:.{digits}g}"

@@ -1,0 +1,331 @@
+"""The commands. Each reads its options, hands the work to the library, and writes what came out."""
+
+from __future__ import annotations
+
+import sys
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairmargin.cli import inputs
+from fairmargin.cli.options import (
+    Balanced,
+    Bins,
+    Data,
+    Delimiter,
+    Demo,
+    Encoding,
+    EstimatorName,
+    Exclude,
+    Features,
+    Header,
+    JsonFile,
+    Kernel,
+    MarkdownFile,
+    MaxLevels,
+    MaxSize,
+    MinFrequency,
+    MissingSensitive,
+    Names,
+    Positive,
+    Quiet,
+    Regularisation,
+    Scale,
+    Seed,
+    Sensitive,
+    Target,
+    TestShare,
+)
+from fairmargin.cli.outputs import Outputs, steps
+from fairmargin.exceptions import DataError
+from fairmargin.formatting import clean
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["audit", "frontier", "predict", "train"]
+
+_CHECK_FAILED = 1
+
+
+def audit(
+    context: typer.Context,
+    data: Data = None,
+    demo: Demo = False,
+    target: Target = None,
+    positive: Positive = None,
+    sensitive: Sensitive = None,
+    decision: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column of decisions to audit, instead of the labels.")
+    ] = None,
+    model: Annotated[Path | None, typer.Option(metavar="FILE", help="Audit the decisions of this model.")] = None,
+    reference: Annotated[
+        list[str] | None, typer.Option(metavar="COL=GROUP", help="Compare with this group, not the highest rate.")
+    ] = None,
+    intersections: Annotated[
+        bool, typer.Option("--intersections", help="Compare combinations of groups, too.")
+    ] = False,
+    threshold: Annotated[float, typer.Option(metavar="P", help="Ratio in percent below which to point out.")] = 80.0,
+    fail_under: Annotated[
+        float | None,
+        typer.Option(metavar="P", help="Exit with status 1 if a group's ratio, in percent, is lower (for CI)."),
+    ] = None,
+    min_people: Annotated[int, typer.Option(metavar="N", min=1, help="Conclude nothing about smaller groups.")] = 30,
+    bins: Bins = None,
+    missing_sensitive: MissingSensitive = "group",
+    names: Names = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = "utf-8",
+    max_size: MaxSize = 4.0,
+    json_file: JsonFile = None,
+    markdown_file: MarkdownFile = None,
+    html_file: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a web page.")] = None,
+    quiet: Quiet = False,
+) -> int:
+    """Screen decisions for disparate impact: group by group, with intervals and tests.
+
+    Decisions come from a column (--decision), from a model (--model), or are the labels themselves.
+    """
+    options = context.params
+    inputs.check_percentage(threshold, "--threshold")
+    inputs.check_percentage(fail_under, "--fail-under")
+    outputs = Outputs(inputs.read_files(options), json=json_file, markdown=markdown_file, html=html_file)
+    with steps(quiet) as step:
+        from fairmargin.audit import audit as run_audit
+        from fairmargin.report import audit_summary
+        from fairmargin.tables.groups import group_columns
+
+        step("reading")
+        asked = inputs.read_question(options)
+        decided = inputs.read_decisions(asked, decision, model)
+        step("comparing groups")
+        names_found = _sensitive_columns(decided.frame, asked.sensitive)
+        groups, said = group_columns(decided.frame, names_found, inputs.parse_bins(bins), missing_sensitive)
+        not_features = {*names_found, decided.column, asked.target}
+        features = decided.frame[[c for c in decided.frame if c not in not_features]]
+        result = run_audit(
+            decided.positive,
+            pos_label=True,
+            scores=decided.scores,
+            sensitive_features=groups,
+            reference=inputs.parse_pairs(reference, "--reference"),
+            intersections=intersections,
+            threshold=threshold,
+            min_people=min_people,
+            features=features if features.shape[1] else None,
+        )
+        settings: dict[str, Any] = {"target": asked.target, "positive": asked.positive, "sensitive": names_found}
+        settings |= {"decision": decision, "model": model and model.name, "reference": reference}
+        settings |= {"threshold": threshold, "min_people": min_people, "intersections": intersections}
+        summary = audit_summary(
+            result,
+            title=f"Audit of {decided.what}",
+            what=decided.what,
+            fingerprint=asked.table.fingerprint,
+            settings=settings,
+            notes=[*asked.table.notes, *decided.notes, *said],
+        )
+    outputs.write_summary(summary, quiet)
+    return _gate(summary, fail_under)
+
+
+def _sensitive_columns(frame: pd.DataFrame, names: list[str]) -> list[str]:
+    from fairmargin.tables import find_column
+
+    return [find_column(frame, name, "sensitive column", field="sensitive") for name in dict.fromkeys(names)]
+
+
+def _gate(summary: dict[str, Any], fail_under: float | None) -> int:
+    """Return the exit status that ``--fail-under`` asks for."""
+    if fail_under is None:
+        return 0
+    lowest = summary["audit"]["lowest"]
+    if lowest is None or lowest["ratio"] is None:
+        failure = "no group has enough people to say; --fail-under cannot be decided"
+    elif lowest["ratio"] >= fail_under:
+        return 0
+    else:
+        where = f"{lowest['attribute']} = {lowest['group']}"
+        failure = f"the ratio of {where} is {lowest['ratio']:.1f}%, under {fail_under:g}%"
+    print(f"fairmargin: {clean(failure)}", file=sys.stderr)
+    return _CHECK_FAILED
+
+
+def train(
+    context: typer.Context,
+    data: Data = None,
+    demo: Demo = False,
+    target: Target = None,
+    positive: Positive = None,
+    sensitive: Sensitive = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write (- for standard output).")
+    ] = Path("model.json"),
+    constraint: Annotated[
+        str,
+        typer.Option(
+            metavar="ASK",
+            help="none, covariance=0 (or =20%, or =sex:0,race:0.1), p-rule=80, loss=0.05, individual=0.5, "
+            "nobody-loses (or =0.5).",
+        ),
+    ] = "covariance=0",
+    estimator: EstimatorName = "logistic",
+    regularisation: Regularisation = 1.0,
+    kernel: Kernel = "rbf",
+    balanced: Balanced = False,
+    features: Features = None,
+    exclude: Exclude = None,
+    bins: Bins = None,
+    missing_sensitive: MissingSensitive = "group",
+    min_frequency: MinFrequency = 0.005,
+    max_levels: MaxLevels = 50,
+    scale: Scale = True,
+    test_share: TestShare = 0.3,
+    seed: Seed = 0,
+    names: Names = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = "utf-8",
+    max_size: MaxSize = 4.0,
+    json_file: JsonFile = None,
+    markdown_file: MarkdownFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Train one fair classifier and write it as a JSON file."""
+    outputs = Outputs(inputs.read_files(context.params), json=json_file, markdown=markdown_file, model=output)
+    with steps(quiet) as step:
+        from fairmargin.tables import jobs
+        from fairmargin.tables.model_file import to_json
+        from fairmargin.tables.specifications import make_estimator, parse_constraint
+
+        class_weight = "balanced" if balanced else None
+        unfitted = make_estimator(
+            estimator, parse_constraint(constraint), C=regularisation, kernel=kernel, class_weight=class_weight
+        )
+        step("reading")
+        study = inputs.read_study(context.params)
+        step("training")
+        model, summary = jobs.train(study, unfitted, {"constraint": constraint})
+        step("writing")
+        outputs.write("model", to_json(model))
+    outputs.write_summary(summary, quiet)
+    outputs.say(f"model: {output}", quiet)
+
+
+def predict(
+    context: typer.Context,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="File that train wrote.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="New people; sensitive columns are not needed.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="CSV or .parquet to write; - for standard output.")
+    ] = Path("-"),
+    keep: Annotated[list[str] | None, typer.Option(metavar="COL", help="Copy this column to the output.")] = None,
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas/--no-escape-formulas",
+            help="In CSV, put a quote before text that a spreadsheet would execute.",
+        ),
+    ] = True,
+    names: Names = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = "utf-8",
+    max_size: MaxSize = 4.0,
+    quiet: Quiet = False,
+) -> None:
+    """Apply a model to new people: decision, score and probability for each row, in order."""
+    outputs = Outputs(inputs.read_files(context.params), decisions=output)
+    with steps(quiet) as step:
+        from fairmargin.tables import find_column
+
+        step("reading")
+        fitted = inputs.read_model(model)
+        table = inputs.read_table_file(data, context.params)
+        step("deciding")
+        result = fitted.decide(table.frame)
+        for name in reversed(keep or []):
+            column = find_column(table.frame, name)
+            if column in result:
+                raise DataError(f"The output has a column {column!r} already; rename that of the data to keep it.")
+            result.insert(0, column, table.frame[column].to_numpy())
+        notes = [*table.notes, *fitted.encoder.warnings(table.frame)]
+        accepted = int((result["decision"] == fitted.labels[1]).sum())
+        as_parquet = output.suffix.lower() in (".parquet", ".pq")
+        content = _as_parquet(result) if as_parquet else _as_csv(result, escape_formulas)
+        step("writing")
+    outputs.write("decisions", content)
+    if not quiet:
+        for line in (*notes, f"{len(result):,} people, {accepted:,} decided {fitted.labels[1]!r}"):
+            print(clean(line), file=sys.stderr)
+
+
+def _as_csv(frame: pd.DataFrame, escape: bool) -> bytes:
+    from fairmargin.tables.spreadsheet import escape_formulas
+
+    text = (escape_formulas(frame) if escape else frame).to_csv(index=False)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _as_parquet(frame: pd.DataFrame) -> bytes:
+    buffer = BytesIO()
+    frame.to_parquet(buffer, index=False)
+    return buffer.getvalue()
+
+
+def frontier(
+    context: typer.Context,
+    data: Data = None,
+    demo: Demo = False,
+    target: Target = None,
+    positive: Positive = None,
+    sensitive: Sensitive = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Report to write (HTML; - for standard output).")
+    ] = Path("fairmargin-report.html"),
+    points: Annotated[int, typer.Option(metavar="N", min=2, max=201, help="Points of the frontier.")] = 21,
+    estimator: EstimatorName = "logistic",
+    regularisation: Regularisation = 1.0,
+    kernel: Kernel = "rbf",
+    balanced: Balanced = False,
+    individual_loss: Annotated[
+        float, typer.Option(metavar="F", min=0.0, help="For 'nobody is refused': how much a person's loss may grow.")
+    ] = 2.0,
+    features: Features = None,
+    exclude: Exclude = None,
+    bins: Bins = None,
+    missing_sensitive: MissingSensitive = "group",
+    min_frequency: MinFrequency = 0.005,
+    max_levels: MaxLevels = 50,
+    scale: Scale = True,
+    test_share: TestShare = 0.3,
+    seed: Seed = 0,
+    names: Names = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    encoding: Encoding = "utf-8",
+    max_size: MaxSize = 4.0,
+    json_file: JsonFile = None,
+    markdown_file: MarkdownFile = None,
+    quiet: Quiet = False,
+) -> None:
+    """Trace accuracy against fairness and write an interactive report.
+
+    One HTML file that opens from disk, needs no network and can be sent to a reviewer.
+    """
+    outputs = Outputs(inputs.read_files(context.params), json=json_file, markdown=markdown_file, html=output)
+    with steps(quiet) as step:
+        from fairmargin.tables import jobs
+        from fairmargin.tables.specifications import make_estimator
+
+        class_weight = "balanced" if balanced else None
+        unfitted = make_estimator(estimator, C=regularisation, kernel=kernel, class_weight=class_weight)
+        step("reading")
+        study = inputs.read_study(context.params)
+        summary = jobs.trace(study, unfitted, n_points=points, individual_loss=individual_loss, progress=step)
+        step("writing")
+    outputs.write_summary(summary, quiet)
+    outputs.say(f"report: {output}", quiet)

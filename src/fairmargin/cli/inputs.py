@@ -1,0 +1,204 @@
+"""What a command reads: the table, the question put to it, the decisions to audit, a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairmargin.exceptions import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fairmargin.tables import Study, Table, TabularModel
+
+__all__ = [
+    "Decisions",
+    "Question",
+    "check_percentage",
+    "parse_bins",
+    "parse_pairs",
+    "read_decisions",
+    "read_files",
+    "read_model",
+    "read_question",
+    "read_study",
+    "read_table_file",
+]
+
+_GIGABYTE = 1_000_000_000
+_TAB = ("\\t", "tab")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A table, and which of its columns the user asks about."""
+
+    table: Table
+    target: str | None
+    positive: str | None
+    sensitive: list[str]
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Decisions to audit: who is positive, the scores if there are any, and in words whose decisions they are."""
+
+    frame: pd.DataFrame
+    positive: Any
+    what: str
+    scores: Any = None
+    column: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_files(options: Mapping[str, Any]) -> list[Path | None]:
+    """Return the files that the options of a command name as input."""
+    return [options.get("data"), options.get("model"), *(Path(n) for n in (options.get("names"),) if n)]
+
+
+def read_table_file(path: Path, options: Mapping[str, Any]) -> Table:
+    """Read a table as the options say."""
+    from fairmargin.tables import read_table
+
+    delimiter = options["delimiter"]
+    return read_table(
+        path,
+        names=options["names"],
+        header=options["header"],
+        delimiter="\t" if delimiter in _TAB else delimiter,
+        encoding=options["encoding"],
+        max_bytes=_bytes(options["max_size"]),
+    )
+
+
+def _bytes(gigabytes: float) -> int:
+    if not 0 < gigabytes < 1e9:
+        raise DataError(f"--max-size takes a positive number of gigabytes, got {gigabytes}.")
+    return int(gigabytes * _GIGABYTE)
+
+
+def read_question(options: Mapping[str, Any]) -> Question:
+    """Read the data; the demo answers what the options leave open."""
+    target, positive, sensitive = (options[name] for name in ("target", "positive", "sensitive"))
+    if options["demo"]:
+        if options["data"] is not None:
+            raise DataError("Give DATA or --demo, not both.")
+        table = _demo_table()
+        target, positive, sensitive = target or "repaid", positive or "yes", sensitive or ["sex", "origin"]
+    elif options["data"] is None:
+        raise DataError("Name a data file, or try --demo.")
+    else:
+        table = read_table_file(options["data"], options)
+    columns = _split_names(sensitive or [], list(table.frame.columns))
+    if not columns:
+        raise DataError("Name at least one sensitive column: --sensitive COL.")
+    return Question(table, target, positive, columns)
+
+
+def _demo_table() -> Table:
+    from fairmargin.datasets.demo import make_credit_demo
+    from fairmargin.tables import table_of_frame
+
+    note = "These data are made up for demonstration: nobody in them exists."
+    return table_of_frame(make_credit_demo(), "built-in demo (made-up credit data)", [note])
+
+
+def _split_names(given: list[str], columns: list[str]) -> list[str]:
+    """Take "a,b" for two columns unless there is a column of that name."""
+    names: list[str] = []
+    for name in given:
+        names += [name] if name in columns else [part.strip() for part in name.split(",") if part.strip()]
+    return names
+
+
+def read_study(options: Mapping[str, Any]) -> Study:
+    """Read, encode and split the data that the options of ``train`` and ``frontier`` name."""
+    from fairmargin.tables import prepare
+
+    asked = read_question(options)
+    if asked.target is None:
+        raise DataError("Name the column to predict: --target COL.")
+    columns = list(asked.table.frame.columns)
+    encoding = ("missing_sensitive", "min_frequency", "max_levels", "scale", "test_share", "seed")
+    return prepare(
+        asked.table,
+        target=asked.target,
+        positive=asked.positive,
+        sensitive=asked.sensitive,
+        features=_split_names(options["features"], columns) if options["features"] else None,
+        exclude=_split_names(options["exclude"] or [], columns),
+        bins=parse_bins(options["bins"]),
+        **{name: options[name] for name in encoding},
+    )
+
+
+def read_decisions(asked: Question, decision: str | None, model: Path | None) -> Decisions:
+    """Return the decisions to audit: those of a column, of a model, or the labels."""
+    from fairmargin.tables import find_column, read_target
+
+    frame = asked.table.frame
+    if decision is not None and model is not None:
+        raise DataError("Give --decision or --model, not both.")
+    if model is not None:
+        fitted = read_model(model)
+        scores = fitted.scores(frame)
+        notes = tuple(fitted.encoder.warnings(frame))
+        return Decisions(frame, scores >= 0, f"the decisions of the model {model.name}", scores, notes=notes)
+    name = decision if decision is not None else asked.target
+    if name is None:
+        raise DataError("Say what to audit: --target COL, --decision COL or --model FILE.")
+    role = "decision column" if decision else "target column"
+    column = find_column(frame, name, role, field=None if decision else "target")
+    accepted, known, labels = read_target(frame[column], asked.positive)
+    left_out = int((~known).sum())
+    said = (f"{left_out:,} people without a value of {column!r} were left out.",) if left_out else ()
+    what = f"{'the decisions' if decision else 'the labels'} {column} = {labels[1]}"
+    return Decisions(frame[known].reset_index(drop=True), accepted[known], what, column=column, notes=said)
+
+
+def read_model(path: Path) -> TabularModel:
+    """Read a model that can be applied to a table."""
+    from fairmargin import io
+    from fairmargin.tables import TabularModel
+
+    model = io.load(path)
+    if not isinstance(model, TabularModel):
+        raise DataError(f"{path.name} holds a classifier without the encoding of a table; use it from Python.")
+    return model
+
+
+def parse_pairs(given: list[str] | None, flag: str) -> dict[str, str]:
+    """Return what an option of the form COL=VALUE, given several times, says."""
+    pairs: dict[str, str] = {}
+    for text in given or []:
+        name, equals, value = text.partition("=")
+        if not equals or not name or not value:
+            raise DataError(f"{flag} takes COL=VALUE, got {text!r}.")
+        if name in pairs:
+            raise DataError(f"{flag} is given twice for {name!r}.")
+        pairs[name] = value
+    return pairs
+
+
+def parse_bins(given: list[str] | None) -> dict[str, list[float]]:
+    """Return the limits that ``--bin`` gives, by column."""
+    result = {}
+    for name, limits in parse_pairs(given, "--bin").items():
+        try:
+            result[name] = [float(limit) for limit in limits.split(",")]
+        except ValueError:
+            raise DataError(f"--bin takes COL=NUMBER,NUMBER,..., got {name}={limits}.") from None
+    return result
+
+
+def check_percentage(value: float | None, flag: str) -> None:
+    """Raise unless an option is a percentage; a share such as 0.8 is taken for a mistake."""
+    if value is None:
+        return
+    if 0 < value <= 1:
+        raise DataError(f"{flag} is a percentage and {value:g} is next to nothing; did you mean {100 * value:g}?")
+    if not 0 <= value <= 100:  # nan too
+        raise DataError(f"{flag} must be a percentage from 0 to 100, got {value:g}.")

@@ -1,0 +1,113 @@
+"""Options that several commands share, and which parameter of the library each one sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "FLAGS",
+    "Balanced",
+    "Bins",
+    "Data",
+    "Delimiter",
+    "Demo",
+    "Encoding",
+    "EstimatorName",
+    "Exclude",
+    "Features",
+    "Header",
+    "JsonFile",
+    "Kernel",
+    "MarkdownFile",
+    "MaxLevels",
+    "MaxSize",
+    "MinFrequency",
+    "MissingSensitive",
+    "Names",
+    "Positive",
+    "Quiet",
+    "Regularisation",
+    "Scale",
+    "Seed",
+    "Sensitive",
+    "Target",
+    "TestShare",
+]
+
+# The option that sets each parameter: errors of the library name parameters, those of the command line options.
+FLAGS = {
+    "C": "--C",
+    "bins": "--bin",
+    "constraint": "--constraint",
+    "delimiter": "--delimiter",
+    "encoding": "--encoding",
+    "estimator": "--estimator",
+    "exclude": "--exclude",
+    "features": "--features",
+    "max_bytes": "--max-size",
+    "max_levels": "--max-levels",
+    "min_frequency": "--min-frequency",
+    "missing_sensitive": "--missing-sensitive",
+    "names": "--names",
+    "positive": "--positive",
+    "seed": "--seed",
+    "sensitive": "--sensitive",
+    "target": "--target",
+    "test_share": "--test-share",
+}
+
+Data = Annotated[Path | None, typer.Argument(metavar="DATA", help="CSV (any delimiter, .gz too) or Parquet file.")]
+Demo = Annotated[bool, typer.Option("--demo", help="Use the built-in, made-up credit data instead of DATA.")]
+Target = Annotated[str | None, typer.Option("--target", "-t", metavar="COL", help="Column to predict.")]
+Positive = Annotated[str | None, typer.Option("--positive", "-p", metavar="VALUE", help="Its favourable value.")]
+Sensitive = Annotated[
+    list[str] | None,
+    typer.Option("--sensitive", "-s", metavar="COL", help="Sensitive column; repeat it, or use commas."),
+]
+Bins = Annotated[
+    list[str] | None, typer.Option("--bin", metavar="COL=A,B", help="Cut a sensitive number at these limits.")
+]
+MissingSensitive = Annotated[
+    str, typer.Option(metavar="group|error", help="How to treat people with a missing sensitive value.")
+]
+Names = Annotated[
+    str | None,
+    typer.Option(metavar="A,B,...|FILE", help="Column names of a file without header (UCI Adult is recognised)."),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first line holds the names; inferred by default."),
+]
+Delimiter = Annotated[
+    str | None, typer.Option(metavar="CHAR", help="Column delimiter (tab for a tab); inferred by default.")
+]
+Encoding = Annotated[str, typer.Option(metavar="NAME", help="Text encoding of the file.")]
+MaxSize = Annotated[
+    float,
+    typer.Option(metavar="GB", min=0.0, help="Refuse a compressed file that holds more than this."),
+]
+Features = Annotated[list[str] | None, typer.Option(metavar="COL", help="Use only these columns as features.")]
+Exclude = Annotated[list[str] | None, typer.Option("--exclude", "-x", metavar="COL", help="Not a feature.")]
+MinFrequency = Annotated[
+    float, typer.Option(metavar="F", help="Merge rarer levels: a share, or a number of people from 1.")
+]
+MaxLevels = Annotated[int, typer.Option(metavar="N", min=1, help="Largest number of levels kept per column.")]
+Scale = Annotated[bool, typer.Option("--scale/--no-scale", help="Standardise numbers.")]
+TestShare = Annotated[float, typer.Option(metavar="F", help="Share of the people who are held out.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the split.")]
+EstimatorName = Annotated[
+    str, typer.Option("--estimator", "-e", metavar="NAME", help="logistic, linear-svm, squared-hinge or svm.")
+]
+Regularisation = Annotated[float, typer.Option("--C", "-C", metavar="F", help="Weight of the loss; inf: no penalty.")]
+Kernel = Annotated[str, typer.Option(metavar="NAME", help="Kernel of svm: rbf, poly, linear.")]
+Balanced = Annotated[bool, typer.Option("--balanced", help="Weigh both classes alike.")]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write the summary as JSON (- for standard output).")
+]
+MarkdownFile = Annotated[
+    Path | None, typer.Option("--markdown", metavar="FILE", help="Write it as Markdown (- for standard output).")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]

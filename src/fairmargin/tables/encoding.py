@@ -1,0 +1,302 @@
+"""From columns to a matrix: one fitted encoder, which is plain data.
+
+Numbers are imputed with the median and standardised. Categories become indicators against the most frequent level;
+rare levels, and levels that turn up later, are one level ("other"). What was chosen is recorded in ``notes``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fairmargin.exceptions import DataError
+from fairmargin.formatting import shorten
+from fairmargin.tables.columns import MISSING_GROUP, find_column, is_number_column, value_as_text
+
+__all__ = ["CategoryColumn", "NumberColumn", "TableEncoder"]
+
+Array = NDArray[np.float64]
+
+OTHER = "(other)"
+_LARGEST = 1e150  # the square of a larger number, and so a variance, is beyond what a float can hold
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A column of numbers: imputed with ``median``, then ``(x - mean) / scale``."""
+
+    kind: ClassVar[str] = "number"
+
+    name: str
+    median: float
+    mean: float
+    scale: float
+    missing: int = 0
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        for field_name in ("median", "mean", "scale"):
+            value = getattr(self, field_name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise ValueError(f"the {field_name} of {shorten(self.name)!r} must be a finite number, got {value!r}")
+        if not self.scale > 0:
+            raise ValueError(f"the scale of {shorten(self.name)!r} must be positive, got {self.scale!r}")
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features that the column becomes."""
+        return [self.name]
+
+    def encode(self, column: pd.Series, out: Array) -> None:
+        """Write the column's feature to ``out`` (n, 1)."""
+        values = _numbers(column)
+        values = np.where(np.isnan(values), self.median, values)
+        with np.errstate(over="ignore"):
+            out[:, 0] = (values - self.mean) / self.scale
+        wrong = np.flatnonzero(~np.isfinite(out[:, 0]))
+        if len(wrong):
+            raise DataError(
+                f"The column {shorten(self.name)!r} has {values[wrong[0]]:g} in row {wrong[0] + 1:,}, too large a "
+                "number for this model."
+            )
+
+    def differences(self, column: pd.Series) -> list[str]:
+        """Return notes on what in a column differs from the training data."""
+        missing = int(np.isnan(_numbers(column)).sum())
+        return [f"{shorten(self.name)!r} is missing for {missing:,} people: the median is used."] if missing else []
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A column of categories: one indicator for each of ``levels``, none for ``reference``.
+
+    ``OTHER`` among the levels stands for the ``merged`` rare ones and for values never seen before; where it
+    is not a level, unseen values count as the reference.
+    """
+
+    kind: ClassVar[str] = "category"
+
+    name: str
+    reference: str
+    levels: tuple[str, ...]
+    merged: int = 0
+    missing: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(self.levels))
+        _check_name(self.name)
+        words = [self.reference, *self.levels]
+        if not all(isinstance(word, str) for word in words) or len(set(words)) < len(words) or not self.levels:
+            raise ValueError(f"the levels of {shorten(self.name)!r} must be different texts, at least two")
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features that the column becomes."""
+        return [f"{self.name}={level}" for level in self.levels]
+
+    def encode(self, column: pd.Series, out: Array) -> None:
+        """Write the column's indicators to ``out`` (n, number of levels)."""
+        codes, values = pd.factorize(column)
+        position = {level: k for k, level in enumerate(self.levels)}
+        position[self.reference] = -1
+        other = position.get(OTHER, -1)
+        words = [*(value_as_text(v) for v in values), MISSING_GROUP]
+        places = np.array([position.get(word, other) for word in words])[codes]
+        rows = np.flatnonzero(places >= 0)
+        out[rows, places[rows]] = 1.0
+
+    def differences(self, column: pd.Series) -> list[str]:
+        """Return notes on what in a column differs from the training data."""
+        if OTHER in self.levels:
+            return []  # which stands for values never seen before
+        known = {self.reference, *self.levels}
+        counts = column.value_counts(dropna=True)
+        unseen = int(sum(count for value, count in counts.items() if value_as_text(value) not in known))
+        return [f"{shorten(self.name)!r} has values for {unseen:,} people that training never saw."] if unseen else []
+
+
+_KINDS: dict[str, type[NumberColumn] | type[CategoryColumn]] = {
+    cls.kind: cls for cls in (NumberColumn, CategoryColumn)
+}
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise ValueError(f"a column's name must be text, got {name!r}")
+
+
+def _numbers(column: pd.Series) -> Array:
+    """Return the values as numbers, nan where they are missing or infinite."""
+    if pd.api.types.is_numeric_dtype(column):
+        values = column.to_numpy(dtype=float, na_value=np.nan)
+    else:
+        converted = pd.to_numeric(column, errors="coerce")
+        wrong = (converted.isna() & column.notna()).to_numpy()
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise DataError(
+                f"The column {shorten(column.name)!r} should hold numbers, but row {row + 1:,} has "
+                f"{shorten(column.iloc[row], 30)!r}."
+            )
+        values = converted.to_numpy(dtype=float, na_value=np.nan)
+    return np.where(np.isinf(values), np.nan, values)
+
+
+@dataclass(frozen=True)
+class TableEncoder:
+    """A fitted encoding of a frame as a matrix; plain data, so that it can be written down.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"age": [20, 30, 40], "job": ["a", "b", "a"]})
+    >>> encoder = TableEncoder.fit(frame, min_frequency=1)
+    >>> encoder.feature_names
+    ['age', 'job=b']
+    >>> encoder.transform(frame).round(2).tolist()
+    [[-1.22, 0.0], [0.0, 1.0], [1.22, 0.0]]
+    """
+
+    columns: tuple[NumberColumn | CategoryColumn, ...]
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @classmethod
+    def fit(
+        cls, frame: pd.DataFrame, *, min_frequency: float = 0.005, max_levels: int = 50, scale: bool = True
+    ) -> TableEncoder:
+        """Learn the encoding of a frame.
+
+        Parameters
+        ----------
+        frame : DataFrame
+        min_frequency : float
+            Levels of fewer people than this are merged: a share if below 1, otherwise a number of people.
+        max_levels : int
+            Largest number of levels kept per column, the most frequent ones.
+        scale : bool
+            Whether numbers are standardised.
+        """
+        if not min_frequency >= 0:
+            raise DataError(f"min_frequency must be zero or positive, got {min_frequency}.", field="min_frequency")
+        least = min_frequency if min_frequency >= 1 else max(2.0, min_frequency * len(frame))
+        columns: list[NumberColumn | CategoryColumn] = []
+        notes: list[str] = []
+        for name in frame.columns:
+            column, said = _fit_column(frame[name], least, max_levels, scale)
+            notes += said
+            if column is not None:
+                columns.append(column)
+        if not columns:
+            raise DataError("No feature is left to learn from: all columns are constant or left out.")
+        return cls(tuple(columns), tuple(notes))
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the matrix's columns."""
+        return [feature for column in self.columns for feature in column.features]
+
+    def column_of(self, feature: int) -> str:
+        """Return the name of the table's column that a feature, given by its index, comes from."""
+        owners = [column.name for column in self.columns for _ in column.features]
+        return owners[feature]
+
+    def transform(self, frame: pd.DataFrame) -> Array:
+        """Return the matrix of a frame, shape (n, number of features)."""
+        X = np.zeros((len(frame), len(self.feature_names)))
+        start = 0
+        for column in self.columns:
+            stop = start + len(column.features)
+            column.encode(frame[find_column(frame, column.name, "feature")], X[:, start:stop])
+            start = stop
+        return X
+
+    def warnings(self, frame: pd.DataFrame) -> list[str]:
+        """Return notes on what in a frame differs from the data that the encoding was learnt from."""
+        return [note for column in self.columns for note in column.differences(frame[column.name])]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the encoding as plain data."""
+        rows = [{"kind": column.kind, **asdict(column)} for column in self.columns]
+        return {"columns": [{k: list(v) if isinstance(v, tuple) else v for k, v in row.items()} for row in rows]}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> TableEncoder:
+        """Return the encoding that :meth:`to_dict` wrote down."""
+        columns = []
+        for row in plain["columns"]:
+            values = dict(row)
+            kind = values.pop("kind")
+            if kind not in _KINDS:
+                raise ValueError(f"unknown kind of column {kind!r}")
+            columns.append(_KINDS[kind](**values))
+        names = [column.name for column in columns]
+        if len(set(names)) < len(names):
+            raise ValueError("two columns have the same name")
+        return cls(tuple(columns))
+
+
+def _fit_column(
+    column: pd.Series, least: float, max_levels: int, scale: bool
+) -> tuple[NumberColumn | CategoryColumn | None, list[str]]:
+    name, label = str(column.name), shorten(column.name)
+    if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
+        return None, [f"{label!r} holds dates and was left out; turn it into numbers to use it."]
+    if is_number_column(column):
+        return _fit_numbers(column, name, label, scale)
+    return _fit_categories(column, name, label, least, max_levels)
+
+
+def _fit_numbers(
+    column: pd.Series, name: str, label: str, scale: bool
+) -> tuple[NumberColumn | CategoryColumn | None, list[str]]:
+    values = _numbers(column)
+    missing = int(np.isnan(values).sum())
+    if missing == len(values):
+        return None, [f"{label!r} has no values and was left out."]
+    median = float(np.nanmedian(values))
+    notes = [f"{label!r} is missing for {missing:,} people: the median {median:g} is used."] if missing else []
+    values = np.where(np.isnan(values), median, values)
+    if np.max(np.abs(values)) > _LARGEST:
+        return None, [f"{label!r} holds numbers beyond {_LARGEST:g} and was left out."]
+    spread = float(values.std())
+    if not spread > 0:
+        return None, [f"{label!r} is the same for everybody and was left out."]
+    mean, spread = (float(values.mean()), spread) if scale else (0.0, 1.0)
+    return NumberColumn(name, median, mean, spread, missing), notes
+
+
+def _fit_categories(
+    column: pd.Series, name: str, label: str, least: float, max_levels: int
+) -> tuple[NumberColumn | CategoryColumn | None, list[str]]:
+    codes, values = pd.factorize(column)
+    words = np.array([*(value_as_text(v) for v in values), MISSING_GROUP], dtype=object)
+    counts: Counter[str] = Counter()
+    for word, count in zip(words, np.bincount(codes % len(words), minlength=len(words)).tolist(), strict=True):
+        if count:
+            counts[word] += count
+    missing = counts.get(MISSING_GROUP, 0)
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    if len(ranked) < 2:
+        return None, [f"{label!r} is the same for everybody and was left out."]
+    kept = [word for word in ranked[:max_levels] if counts[word] >= least and word != OTHER]
+    common = set(kept)
+    rare = [word for word in ranked if word not in common]
+    notes = []
+    if missing:
+        notes.append(f"{label!r} is missing for {missing:,} people, who are a level of their own.")
+    if not kept:
+        return None, [f"{label!r} has {len(ranked):,} values, none of them frequent, and was left out."]
+    if rare:
+        people = sum(counts[word] for word in rare)
+        notes.append(f"{label!r}: {len(rare):,} rare of {len(ranked):,} values ({people:,} people) are put together.")
+        kept.append(OTHER)
+    levels = tuple(sorted(word for word in kept[1:]))
+    if not levels:
+        return None, [f"{label!r} is the same for everybody and was left out."]
+    return CategoryColumn(name, kept[0], levels, len(rare), missing), notes

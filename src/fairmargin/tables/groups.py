@@ -1,0 +1,108 @@
+"""Sensitive columns as named groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fairmargin.exceptions import DataError
+from fairmargin.formatting import shorten
+from fairmargin.tables.columns import MISSING_GROUP, as_text, is_number_column
+
+__all__ = ["group_column", "group_columns"]
+
+_MAX_CODES = 10  # numbers of more distinct values than this are measurements, not codes, and are cut
+
+
+def group_columns(
+    frame: pd.DataFrame, sensitive: Sequence[str], bins: Mapping[str, Sequence[float]] | None, missing: str
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the sensitive columns as groups, and notes on what was done; parameters as in :func:`group_column`."""
+    for name in bins or {}:
+        if name not in sensitive:
+            raise DataError(f"Limits are given for {shorten(name)!r}, which is no sensitive column.", field="bins")
+    columns, notes = {}, []
+    for name in sensitive:
+        columns[name], said = group_column(frame[name], edges=(bins or {}).get(name), missing=missing)
+        notes += said
+        if columns[name].nunique() < 2:
+            only = shorten(columns[name].iloc[0]) if len(frame) else ""
+            raise DataError(
+                f"The sensitive column {shorten(name)!r} has only one group ({only!r}): there is nothing to compare.",
+                field="sensitive",
+            )
+    return pd.DataFrame(columns).astype("category"), notes
+
+
+def group_column(
+    column: pd.Series, *, edges: Sequence[float] | None = None, missing: str = "group", max_groups: int = 12
+) -> tuple[pd.Series, list[str]]:
+    """Return a sensitive column as named groups, and notes on what was done.
+
+    Parameters
+    ----------
+    column : Series
+        Numbers with more than ten distinct values are cut: at ``edges``, or into quarters.
+    edges : list of float, optional
+    missing : {"group", "error"}
+        How to treat people with a missing sensitive value: as a group of their own, or as an error.
+    max_groups : int
+        If there are more groups than this, the smallest are merged.
+    """
+    name, notes = shorten(column.name), []
+    if missing not in ("group", "error"):
+        raise DataError(
+            f"Missing sensitive values are a 'group' or an 'error', not {shorten(missing)!r}.",
+            field="missing_sensitive",
+        )
+    unknown = column.isna().to_numpy()
+    if unknown.any() and missing == "error":
+        raise DataError(
+            f"The sensitive column {name!r} is missing for {unknown.sum():,} people; fill it in, or make them a "
+            "group of their own.",
+            field="missing_sensitive",
+            suggestion="group",
+        )
+    number = is_number_column(column)
+    if edges is not None and not number:
+        raise DataError(
+            f"The sensitive column {name!r} holds no numbers and cannot be cut at {list(edges)}.", field="bins"
+        )
+    if edges is None and number and column.nunique() > _MAX_CODES:
+        finite = column[np.isfinite(column.to_numpy(dtype=float, na_value=np.nan))]
+        edges = sorted({float(f"{q:.6g}") for q in finite.quantile([0.25, 0.5, 0.75])})
+        notes.append(f"{name!r} holds numbers and was cut into quarters; other limits can be given.")
+    words = _cut(column, edges) if edges is not None else as_text(column)
+    if unknown.any():
+        words = np.where(unknown, MISSING_GROUP, words)
+        notes.append(f"{name!r} is missing for {unknown.sum():,} people, who are a group of their own.")
+    words, merged = _merge_rare_groups(words, max_groups)
+    if merged:
+        notes.append(f"{name!r} has {merged + max_groups - 1:,} groups; the {merged:,} smallest were put together.")
+    return pd.Series(words, name=str(column.name), dtype=object), notes
+
+
+def _cut(column: pd.Series, edges: Sequence[float]) -> NDArray[Any]:
+    limits = sorted({float(e) for e in edges})
+    if not limits or not np.all(np.isfinite(limits)):
+        raise DataError(
+            f"Give at least one number, and finite ones only, at which to cut {shorten(column.name)!r}.", field="bins"
+        )
+    words = [f"{low:.12g} to under {high:.12g}" for low, high in pairwise(limits)]
+    words = [f"under {limits[0]:.12g}", *words, f"{limits[-1]:.12g} and over"]
+    values = column.to_numpy(dtype=float, na_value=np.nan)
+    return np.array(words, dtype=object)[np.searchsorted(limits, values, side="right").clip(max=len(limits))]
+
+
+def _merge_rare_groups(words: NDArray[Any], max_groups: int) -> tuple[NDArray[Any], int]:
+    codes, values = pd.factorize(words, sort=True)
+    if len(values) <= max_groups:
+        return words, 0
+    order = np.argsort(-np.bincount(codes), kind="stable")
+    rare = order[max_groups - 1 :]
+    return np.where(np.isin(codes, rare), f"other ({len(rare)} groups)", words), len(rare)

@@ -1,0 +1,96 @@
+"""Estimators and constraints written as text, as on the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
+from fairmargin.exceptions import DataError
+from fairmargin.formatting import shorten
+
+__all__ = ["ESTIMATORS", "make_estimator", "parse_constraint"]
+
+ESTIMATORS = ("logistic", "linear-svm", "squared-hinge", "svm")
+_CONSTRAINTS = "none, covariance=0 (or 20%, or sex:0,race:0.1), p-rule=80, loss=0.05, individual=0.5, nobody-loses"
+
+
+def make_estimator(
+    name: str = "logistic",
+    constraint: Any = None,
+    *,
+    C: float = 1.0,
+    kernel: str = "rbf",
+    gamma: float | str = "scale",
+    class_weight: str | None = None,
+) -> Any:
+    """Return an unfitted classifier by its name, one of ``ESTIMATORS``; parameters as in the classifiers."""
+    from fairmargin.linear import FairLinearSVC, FairLogisticRegression
+
+    if not C > 0:
+        raise DataError(f"C must be positive, got {C}.", field="C")
+    shared: dict[str, Any] = {"C": C, "constraint": constraint, "class_weight": class_weight}
+    if name == "logistic":
+        return FairLogisticRegression(**shared)
+    if name == "linear-svm":
+        return FairLinearSVC(**shared)
+    if name == "squared-hinge":
+        return FairLinearSVC(loss="squared_hinge", **shared)
+    if name == "svm":
+        from fairmargin.kernel import FairSVC
+
+        return FairSVC(kernel=kernel, gamma=gamma, **shared)
+    raise DataError(f"There is no estimator {shorten(name)!r}; there are {', '.join(ESTIMATORS)}.", field="estimator")
+
+
+def parse_constraint(text: str) -> Constraint | None:
+    """Return the constraint that a text asks for.
+
+    ``none``; ``covariance=0.1``, ``covariance=20%`` (of the unconstrained classifier's),
+    ``covariance=sex:0,race:0.1``; ``p-rule=80``; ``loss=0.05`` (within 5% of the best loss); ``individual=0.5``
+    (nobody's loss grows by more than half); ``nobody-loses`` or ``nobody-loses=0.5`` (and whoever is accepted stays
+    accepted).
+
+    Examples
+    --------
+    >>> parse_constraint("covariance=20%")
+    CovarianceBound(c=0.2, relative=True)
+    """
+    kind, _, value = text.strip().partition("=")
+    try:
+        if kind == "none" and not value:
+            return None
+        if kind == "covariance":
+            return _covariance(value or "0")
+        if kind == "p-rule":
+            return PRuleBound(_number(value.removesuffix("%") or "80"))
+        if kind == "loss":
+            return LossBound(_share(value))
+        if kind == "individual":
+            return IndividualLossBound(_share(value))
+        if kind == "nobody-loses":
+            return IndividualLossBound(_share(value) if value else np.inf, keep_positive="accepted")
+    except ValueError as error:
+        raise DataError(f"The constraint {shorten(text)!r} is not understood: {error}", field="constraint") from None
+    raise DataError(f"There is no constraint {shorten(text)!r}; ask for one of {_CONSTRAINTS}.", field="constraint")
+
+
+def _covariance(value: str) -> CovarianceBound:
+    if ":" in value:
+        pairs = [part.rpartition(":") for part in value.split(",")]
+        return CovarianceBound({name.strip(): _number(bound) for name, _, bound in pairs})
+    if value.endswith("%"):
+        return CovarianceBound(_share(value), relative=True)
+    return CovarianceBound(_number(value))
+
+
+def _share(value: str) -> float:
+    return _number(value.removesuffix("%")) / 100.0 if value.endswith("%") else _number(value)
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is not a number.") from None

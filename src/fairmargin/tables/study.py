@@ -1,0 +1,212 @@
+"""One question put to one table: target, groups and features, encoded and split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fairmargin.exceptions import DataError
+from fairmargin.formatting import shorten
+from fairmargin.tables.columns import find_column
+from fairmargin.tables.encoding import TableEncoder
+from fairmargin.tables.groups import group_columns
+from fairmargin.tables.reader import Table
+from fairmargin.tables.target import read_target
+
+__all__ = ["Part", "Study", "prepare"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The training part or the held-out part: matrix, target, groups, and the columns they come from."""
+
+    X: Array
+    y: NDArray[np.int64]
+    sensitive: pd.DataFrame
+    frame: pd.DataFrame
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class Study:
+    """One question put to one table: encoded, grouped and split.
+
+    ``labels`` are the texts of the negative and the positive value of the target; ``y`` is 1 for the second.
+    """
+
+    train: Part
+    test: Part
+    encoder: TableEncoder
+    target: str
+    labels: tuple[str, str]
+    sensitive: tuple[str, ...]
+    fingerprint: dict[str, Any]
+    settings: dict[str, Any]
+    notes: tuple[str, ...]
+
+    @property
+    def people(self) -> int:
+        """Number of people in both parts."""
+        return len(self.train) + len(self.test)
+
+
+def prepare(
+    table: Table,
+    *,
+    target: str,
+    sensitive: Sequence[str],
+    positive: str | None = None,
+    features: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+    bins: Mapping[str, Sequence[float]] | None = None,
+    missing_sensitive: str = "group",
+    min_frequency: float = 0.005,
+    max_levels: int = 50,
+    scale: bool = True,
+    test_share: float = 0.3,
+    seed: int = 0,
+) -> Study:
+    """Put a question to a table: who gets the target, by which features, fair between which groups.
+
+    The encoding is learnt from the training part only. The split is stratified: every combination of target and
+    groups has its share among the people held out.
+
+    Parameters
+    ----------
+    table : Table
+    target, positive : str
+        The column to predict and its favourable value.
+    sensitive : list of str
+        Columns that the classifier must be fair to; they are no features.
+    features : list of str, optional
+        By default all other columns, less ``exclude``.
+    bins : mapping from column to limits, optional
+        Where to cut sensitive numbers into groups.
+    missing_sensitive : {"group", "error"}
+    min_frequency, max_levels, scale
+        As in :meth:`TableEncoder.fit`.
+    test_share : float
+        Share of the people who are held out; 0 for nobody.
+    seed : int
+
+    Raises
+    ------
+    DataError
+        ``field`` names the parameter to change, where there is one.
+    """
+    frame = table.frame
+    target = find_column(frame, target, "target column", field="target")
+    sensitive = _sensitive_columns(frame, target, sensitive)
+    chosen = _feature_columns(frame, target, sensitive, features, exclude)
+    y, known, labels = read_target(frame[target], positive)
+    notes = list(table.notes)
+    if not known.all():
+        notes.append(f"{int((~known).sum()):,} people without a value of {shorten(target)!r} were left out.")
+    frame, y = frame[known].reset_index(drop=True), y[known]
+    groups, said = group_columns(frame, sensitive, bins, missing_sensitive)
+    notes += said
+    train, test = _split(y, groups, test_share, seed)
+    encoder = TableEncoder.fit(
+        frame.loc[train, chosen], min_frequency=min_frequency, max_levels=max_levels, scale=scale
+    )
+    X = encoder.transform(frame)
+
+    def part(rows: NDArray[np.intp]) -> Part:
+        return Part(X[rows], y[rows].astype(np.int64), groups.iloc[rows].reset_index(drop=True), frame.iloc[rows])
+
+    settings = {
+        "target": target,
+        "positive": labels[1],
+        "sensitive": list(sensitive),
+        "features": chosen,
+        "bins": {name: [float(e) for e in edges] for name, edges in (bins or {}).items()},
+        "missing_sensitive": missing_sensitive,
+        "min_frequency": min_frequency,
+        "max_levels": max_levels,
+        "scale": scale,
+        "test_share": test_share,
+        "seed": seed,
+    }
+    return Study(
+        part(train),
+        part(test),
+        encoder,
+        target,
+        labels,
+        tuple(sensitive),
+        table.fingerprint,
+        settings,
+        (*notes, *encoder.notes),
+    )
+
+
+def _sensitive_columns(frame: pd.DataFrame, target: str, names: Sequence[str]) -> list[str]:
+    found = [find_column(frame, name, "sensitive column", field="sensitive") for name in names]
+    if not found:
+        raise DataError("Name at least one sensitive column.", field="sensitive")
+    if len(set(found)) < len(found):
+        raise DataError("A sensitive column is named twice.", field="sensitive")
+    if target in found:
+        raise DataError(
+            f"The column {shorten(target)!r} cannot be the target and sensitive at once.", field="sensitive"
+        )
+    return found
+
+
+def _feature_columns(
+    frame: pd.DataFrame, target: str, sensitive: Sequence[str], features: Sequence[str] | None, exclude: Sequence[str]
+) -> list[str]:
+    left_out = {find_column(frame, name, "column", field="exclude") for name in exclude}
+    if features is None:
+        chosen = [str(c) for c in frame.columns if c != target and c not in sensitive and c not in left_out]
+    else:
+        chosen = list(dict.fromkeys(find_column(frame, name, "feature", field="features") for name in features))
+        for name in chosen:
+            if name in sensitive or name == target:
+                raise DataError(
+                    f"The column {shorten(name)!r} cannot be a feature and the target or sensitive at once.",
+                    field="features",
+                )
+        chosen = [name for name in chosen if name not in left_out]
+    if not chosen:
+        raise DataError("No column is left to be a feature.")
+    return chosen
+
+
+def _split(
+    y: NDArray[np.bool_], groups: pd.DataFrame, test_share: float, seed: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Draw who is held out, within every combination of target and groups."""
+    if not 0.0 <= test_share < 1.0:
+        raise DataError(
+            f"The share of people held out must be from 0 to less than 1, got {test_share}.", field="test_share"
+        )
+    if seed < 0:
+        raise DataError(f"The seed must be zero or positive, got {seed}.", field="seed")
+    n = len(y)
+    if n < 10:
+        raise DataError(f"There are only {n} people with a known target; at least 10 are needed.")
+    if test_share == 0.0:
+        return np.arange(n), np.arange(0)
+    cells = pd.MultiIndex.from_arrays([*(groups[name] for name in groups), y])
+    keys = pd.factorize(cells, sort=True)[0]
+    rng = np.random.default_rng(seed)
+    # A random order within each cell, and every cell gives up the same share: those ranked lowest.
+    order = np.lexsort((rng.random(n), keys))
+    sizes = np.bincount(keys)
+    start = np.cumsum(sizes) - sizes
+    rank = np.empty(n)
+    rank[order] = (np.arange(n) - np.repeat(start, sizes) + rng.random(len(sizes)).repeat(sizes)) / sizes.repeat(
+        sizes
+    )
+    held_out = rank < test_share
+    return np.flatnonzero(~held_out), np.flatnonzero(held_out)

@@ -1,0 +1,70 @@
+"""The target column: two values, one of them favourable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fairmargin.exceptions import DataError
+from fairmargin.formatting import shorten
+from fairmargin.tables.columns import as_text
+
+__all__ = ["read_target"]
+
+# Pairs of values whose second one is favourable without being named.
+_NATURAL_PAIRS = (["0", "1"], ["-1", "1"], ["False", "True"])
+
+
+def read_target(
+    column: pd.Series, positive: str | None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_], tuple[str, str]]:
+    """Return who is positive, whose target is known, and the texts of the negative and the positive value.
+
+    Parameters
+    ----------
+    column : Series of two values
+    positive : str, optional
+        The positive value as text; required unless the values are 0 and 1, -1 and 1, or False and True.
+    """
+    known = column.notna().to_numpy()
+    text = as_text(column)
+    values = sorted(set(text[known]), key=_number_first)
+    name = shorten(column.name)
+    if len(values) > 2:
+        listed = ", ".join(repr(shorten(v, 20)) for v in values[:6]) + (", ..." if len(values) > 6 else "")
+        raise DataError(
+            f"The column {name!r} has {len(values):,} values ({listed}); exactly two are needed.", field="target"
+        )
+    if len(values) < 2:
+        only = repr(shorten(values[0])) if values else "nothing at all"
+        raise DataError(f"The column {name!r} holds only {only}; exactly two values are needed.", field="target")
+    chosen = _positive_value(values, positive, name)
+    negative = values[1 - values.index(chosen)]
+    return text == chosen, known, (negative, chosen)
+
+
+def _positive_value(values: list[str], positive: str | None, name: str) -> str:
+    both = f"{shorten(values[0])!r} and {shorten(values[1])!r}"
+    if positive is None:
+        if values in _NATURAL_PAIRS:
+            return values[1]
+        raise DataError(f"Say which value of {name!r} is the favourable one; it has {both}.", field="positive")
+    if positive in values:
+        return positive
+    same = [v for v in values if _number_first(v) == _number_first(positive) and _number_first(v)[0] == 0]
+    if same:
+        return same[0]
+    raise DataError(
+        f"The favourable value {shorten(positive)!r} does not occur in {name!r}, whose values are {both}.",
+        field="positive",
+    )
+
+
+def _number_first(value: str) -> tuple[int, Any]:
+    try:
+        return 0, float(value)
+    except ValueError:
+        return 1, value
