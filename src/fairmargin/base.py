@@ -1,12 +1,12 @@
 """What all fair classifiers share: validate -> encode -> problem -> solver -> fitted attributes.
 
-A subclass says what the loss is and, where it is not linear in ``X`` itself, on which features it is: the
-problem is written down on these.
+A subclass names the loss and, where the score is not linear in the columns of ``X``, the features in which it is.
+``fit`` prepares (checks the input and writes down the problem), refines the features where they depend on what is
+asked, solves, and stores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from fairmargin.constraints import Constraint
 from fairmargin.diagnostics import measure_movement, warn_if_bought
 from fairmargin.formulations import Outcome, Task, make_task, run
+from fairmargin.formulations.task import FeatureMap
 from fairmargin.losses import LogisticLoss, Loss
 from fairmargin.problem import Solution
 from fairmargin.validation import TrainingData, check_count, check_number, validate_training
@@ -102,13 +103,21 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Return the loss."""
         raise NotImplementedError
 
-    def _write_down(self, data: TrainingData, make: Callable[[TrainingData], Task]) -> Task:
-        """Return the task that ``make`` makes of data whose ``X`` are the features in which the score is linear."""
-        return make(data)
+    def _feature_map(self, data: TrainingData) -> FeatureMap | None:
+        """Return the features in which the score is linear; None for the columns of ``X``."""
+        return None
 
-    def _store_function(self, task: Task, solution: Solution) -> None:
-        """Keep the score."""
+    def _refine(self, task: Task, constraint: Constraint | None) -> Task:
+        """Return the task on features that are good enough for the constraint; linear classifiers keep theirs."""
+        return task
+
+    def _store_function(self, task: Task, solution: Solution) -> Solution:
+        """Keep the score; return the solution with scores and certificate of what is kept."""
         raise NotImplementedError
+
+    def _covariances(self, task: Task, solution: Solution) -> Array:
+        """Return the decision boundary covariances of a solution, one per sensitive column."""
+        return task.problem.rows @ solution.theta
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores ``f(x)``, shape (n,)."""
@@ -128,8 +137,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         sensitive_features : array, series or frame of shape (n,) or (n, k)
             Sensitive attributes: used here and never in deciding.
         """
+        constraint = self._constraint()
         task = self._prepare(X, y, sample_weight, sensitive_features)
-        self._store(task, run(task, self._constraint()))
+        task = self._refine(task, constraint)
+        self._store(task, run(task, constraint))
         return self
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> Task:
@@ -147,7 +158,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             class_weight=self.class_weight,
             needs_sensitive=constraint is not None,
         )
-        return self._write_down(data, lambda d: make_task(d, loss, C, bool(self.fit_intercept), tol, max_iter))
+        return make_task(data, loss, C, bool(self.fit_intercept), tol, max_iter, self._feature_map(data))
 
     def _constraint(self) -> Constraint | None:
         constraint = self.constraint
@@ -162,13 +173,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
 
     def _store(self, task: Task, outcome: Outcome) -> None:
         """Turn a solution into fitted attributes."""
-        solution = outcome.solution
         for name in set(_FACTS) & set(vars(self)):  # of an earlier fit under another constraint
             delattr(self, name)
         self.classes_ = task.data.classes
+        solution = self._store_function(task, outcome.solution)
         self.certificate_ = solution.certificate
         self.n_iter_ = solution.certificate.n_iter
-        self._store_function(task, solution)
         self.covariance_: pd.Series | None = None
         self.unconstrained_covariance_: pd.Series | None = None
         self.multipliers_: pd.Series | None = None
@@ -178,7 +188,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if task.data.sensitive is None:
             return
         sensitive, rows = task.data.sensitive, task.problem.rows
-        self.covariance_ = sensitive.series(rows @ solution.theta, "covariance")
+        self.covariance_ = sensitive.series(self._covariances(task, solution), "covariance")
         multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows))
         self.multipliers_ = sensitive.series(multipliers[: len(rows)], "multiplier")
         if outcome.unconstrained is not None:

@@ -179,7 +179,7 @@ def _estimator_from_plain(plain: Mapping[str, Any]) -> Any:
             raise ValueError(f"it has a fitted attribute {key!r}")
         setattr(estimator, key, value)
     if "kernel" in plain:
-        from fairmargin.kernel_matrix import NAMES, Kernel
+        from fairmargin.kernel.matrix import NAMES, Kernel
 
         kernel = _from_plain(plain["kernel"])
         if kernel is not None and kernel["function"] not in NAMES:

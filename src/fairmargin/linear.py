@@ -22,10 +22,11 @@ Array = NDArray[np.float64]
 class _FairLinear(FairClassifier):
     """What the linear classifiers share: coefficients and the score."""
 
-    def _store_function(self, task: Task, solution: Solution) -> None:
+    def _store_function(self, task: Task, solution: Solution) -> Solution:
         w, b = task.coefficients(solution)
         self.coef_ = w[None, :]
         self.intercept_ = np.array([b])
+        return solution
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores ``f(x) = w.x + b``, shape (n,)."""

@@ -40,6 +40,11 @@ class Kernel:
             return self.coef0 >= 0 and float(self.degree).is_integer()
         return self.function in ("linear", "rbf")
 
+    @property
+    def is_strictly_positive(self) -> bool:
+        """Whether the kernel matrix of distinct rows is known to be nonsingular."""
+        return self.function == "rbf"
+
     def matrix(self, X: Any, Y: Any) -> Array:
         """Return ``k(x, y)`` for the rows of two matrices."""
         if callable(self.function):
@@ -148,6 +153,10 @@ class Gram:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    def vectors(self, index: Index) -> Any:
+        """Return the rows of X that prediction evaluates the kernel against."""
+        return self.X[index]
+
     def diagonal(self) -> Array:
         """Return ``k(x_i, x_i)``."""
         return self.kernel.diagonal(self.X)
@@ -163,9 +172,10 @@ class Gram:
 
 @dataclass(frozen=True)
 class PrecomputedGram:
-    """A kernel matrix that the user worked out."""
+    """A kernel matrix that the user computed."""
 
     K: Any
+    kernel: None = None
 
     @property
     def precision(self) -> float:
@@ -174,6 +184,10 @@ class PrecomputedGram:
 
     def __len__(self) -> int:
         return int(self.K.shape[0])
+
+    def vectors(self, index: Index) -> Array:
+        """Return nothing: the rows behind the matrix are not known."""
+        return np.empty((0, 0))
 
     def diagonal(self) -> Array:
         """Return the diagonal."""
