@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,35 @@ from fairmargin.formulations import Task
 from fairmargin.kernel.span import Expansion, Span
 from fairmargin.problem import Certificate, Problem, Solution
 
-__all__ = ["balanced", "certify", "covariance_weights", "covariances"]
+__all__ = ["Evaluation", "balanced", "certify", "covariance_weights", "covariances"]
 
 Array = NDArray[np.float64]
 
 ROUNDING = 1e-8  # difference between solver and prediction that is tolerated, relative to the largest score
 
 
-def certify(task: Task, solution: Solution, function: Expansion, scores: Array, tol: float) -> Certificate:
-    """Return the certificate of the ``function`` that predicts ``scores`` (with the intercept) on the training rows.
+@dataclass(frozen=True)
+class Evaluation:
+    """The function that predicts and, for a refined span, the one that the multipliers stand for."""
+
+    function: Expansion
+    dual: Expansion | None
+
+    @classmethod
+    def of(cls, task: Task, solution: Solution, beta: Array) -> Evaluation:
+        """Evaluate the function ``sum_i beta_i phi(x_i)`` of a solution as predictions do, in one pass."""
+        span = _span(task)
+        used = np.flatnonzero(beta)
+        if not span.refined:
+            return cls(Expansion(beta, span.gram.apply(used, beta[used])), None)
+        dual = _dual_coefficients(task, solution)
+        values, dual_values = span.gram.apply_each(used, [beta[used], dual[used]])
+        rest = np.flatnonzero((dual != 0) & (beta == 0))
+        return cls(Expansion(beta, values), Expansion(dual, dual_values + span.gram.apply(rest, dual[rest])))
+
+
+def certify(task: Task, solution: Solution, seen: Evaluation, scores: Array, tol: float) -> Certificate:
+    """Return the certificate of the function that predicts ``scores`` (with the intercept) on the training rows.
 
     The objective is computed from the function itself: losses from the scores, the penalty as ``1/2 beta' K beta``.
     On a refined span the bound holds for the whole space of the kernel, otherwise it is the solution's. The violation
@@ -27,17 +47,15 @@ def certify(task: Task, solution: Solution, function: Expansion, scores: Array, 
     remains so if the gap is at most ``tol`` on a refined span, the objective within ``tol`` of the solver's on
     another, and covariances and promises are those of the solver but for rounding.
     """
-    problem, proof = task.problem, solution.certificate
-    assert isinstance(task.feature_map, Span)
-    span = task.feature_map
+    problem, proof, span = task.problem, solution.certificate, _span(task)
     value = float(problem.weight @ problem.loss.value(problem.y * scores))
     if np.any(problem.ridge):
-        value += 0.5 * function.squared_norm
+        value += 0.5 * seen.function.squared_norm
     bound = proof.dual_bound
-    if span.refined:
-        bound = max(bound - 0.5 * span.outside(_dual_function(task, solution, span)), problem.trivial_bound)
+    if seen.dual is not None:
+        bound = max(bound - 0.5 * span.outside(seen.dual), problem.trivial_bound)
     gap = _relative(problem, value, bound)
-    off = gap if span.refined else _relative(problem, value, proof.objective)
+    off = gap if seen.dual is not None else _relative(problem, value, proof.objective)
     drift, is_rounding = _drift(task, solution, scores)
     status = proof.status
     if status == "solved" and not (off <= tol and is_rounding):
@@ -50,16 +68,20 @@ def certify(task: Task, solution: Solution, function: Expansion, scores: Array, 
 def _relative(problem: Problem, value: float, other: float) -> float:
     """Return the distance of two objectives, relative to the first; infinite where one is not a number."""
     distance = abs(value - other) / problem.gap_unit(value)
-    return distance if np.isfinite(distance) else np.inf
+    return float(distance) if np.isfinite(distance) else np.inf
 
 
-def _dual_function(task: Task, solution: Solution, span: Span) -> Expansion:
-    """Return the function that the multipliers of a solution stand for."""
+def _span(task: Task) -> Span:
+    assert isinstance(task.feature_map, Span)
+    return task.feature_map
+
+
+def _dual_coefficients(task: Task, solution: Solution) -> Array:
+    """Return ``beta`` of the function that the multipliers of a solution stand for."""
     beta = balanced(task.problem, solution.alpha) * task.problem.y
     if np.any(solution.multipliers):
         beta = beta - covariance_weights(task) @ solution.multipliers
-    used = np.flatnonzero(beta)
-    return Expansion(beta, span.gram.apply(used, beta[used]))
+    return beta
 
 
 def _drift(task: Task, solution: Solution, scores: Array) -> tuple[float, bool]:

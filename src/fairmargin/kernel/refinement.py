@@ -22,7 +22,6 @@ from fairmargin.constraints import Constraint
 from fairmargin.formulations import Outcome, Task
 from fairmargin.formulations.task import solve_task
 from fairmargin.kernel.certificate import balanced, covariance_weights
-from fairmargin.kernel.matrix import Gram, PrecomputedGram
 from fairmargin.kernel.span import Expansion, Span
 from fairmargin.problem import Solution
 from fairmargin.solvers import few_threads
@@ -33,7 +32,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _ROUNDS = 100
-_ROUGH = 0.01  # duality gap of the first solution, from which only a direction is taken
+_ROUGH = 1e-2  # duality gap of the first solution, from which only a direction is taken
 _AIM = 0.7  # share of the tolerance to refine to: the final multipliers differ a little from those measured
 _SINGLES = 16  # rows per round whose own phi(x_i) is added
 
@@ -50,56 +49,42 @@ def refine(task: Task, constraint: Constraint | None, tol: float) -> Task:
 class _Multipliers:
     """The function that the multipliers of a solution stand for, kept up to date as they change.
 
-    Only rows whose own multiplier changes cost kernel evaluations.
+    ``own`` is its part ``sum_i alpha_i y_i phi(x_i)``, ``change`` how much each ``alpha_i`` changed last.
     """
 
-    def __init__(self, gram: Gram | PrecomputedGram, covariance_functions: _CovarianceFunctions) -> None:
-        self._gram, self._covariance_functions = gram, covariance_functions
-        self._own = Expansion(np.zeros(len(gram)), np.zeros(len(gram)))
-        self.function, self.change = self._own, np.zeros(len(gram))
+    def __init__(self, n: int) -> None:
+        self.function = self.own = Expansion(np.zeros(n), np.zeros(n))
+        self.change = np.zeros(n)
 
-    def update(self, task: Task, solution: Solution) -> None:
-        """Take over the multipliers of a solution."""
+    def aim(self, task: Task, solution: Solution) -> Array:
+        """Return the change of ``own.beta`` towards the multipliers of a solution, 0 where it is rounding."""
         target = balanced(task.problem, solution.alpha) * task.problem.y
-        change = target - self._own.beta
-        moved = np.flatnonzero(np.abs(change) > 1e-10 * np.max(np.abs(target), initial=0.0))
-        beta = self._own.beta.copy()
-        beta[moved] = target[moved]
-        self._own = Expansion(beta, self._own.values + self._gram.apply(moved, change[moved]))
-        self.function, self.change = self._own, np.abs(change)
-        if np.any(solution.multipliers):
-            functions = self._covariance_functions
-            self.function = Expansion(
-                self._own.beta - functions.beta @ solution.multipliers,
-                self._own.values - functions.values @ solution.multipliers,
-            )
+        change = target - self.own.beta
+        self.change = np.abs(change)
+        return np.where(self.change > 1e-10 * np.max(np.abs(target), initial=0.0), change, 0.0)
 
-
-class _CovarianceFunctions:
-    """The functions ``u_k = sum_i s_i (z_ik - zbar_k) / S phi(x_i)``, for which ``cov_k = <u_k, f>``."""
-
-    def __init__(self, gram: Gram | PrecomputedGram, task: Task) -> None:
-        self._gram = gram
-        self._values: Array | None = None
-        self.beta = covariance_weights(task)
-
-    @property
-    def values(self) -> Array:
-        """Their values at the training rows, shape (N, K); computed at the first use."""
-        if self._values is None:
-            self._values = self._gram.apply(np.arange(len(self._gram)), self.beta)
-        return self._values
+    def move(self, change: Expansion, covariance: Expansion | None) -> None:
+        """Change ``own``, and add to it the part of the covariances."""
+        self.function = self.own = self.own + change
+        if covariance is not None:
+            self.function = self.own + covariance
 
 
 class _Refinement:
-    """The state of a refinement: the multipliers' functions and the rows that are in the span by themselves."""
+    """The state of a refinement: the multipliers' functions and the rows that are in the span by themselves.
+
+    ``covariance_values`` (N, K) are the values of ``u_k = sum_i s_i (z_ik - zbar_k) / S phi(x_i)``, for which
+    ``cov_k = <u_k, f>``; they are computed at the first use.
+    """
 
     def __init__(self, task: Task, tol: float) -> None:
         span = _span(task)
+        n = len(span.gram)
         self.aim = _AIM * max(tol, task.tol)
-        functions = _CovarianceFunctions(span.gram, task)
-        self.free, self.bound = _Multipliers(span.gram, functions), _Multipliers(span.gram, functions)
-        self._own = np.zeros(len(span.gram), dtype=bool)
+        self.free, self.bound = _Multipliers(n), _Multipliers(n)
+        self.covariance_beta = covariance_weights(task)
+        self.covariance_values: Array | None = None
+        self._own = np.zeros(n, dtype=bool)
         self._own[span.found.landmarks] = True
         self._first = True
 
@@ -117,7 +102,7 @@ class _Refinement:
                 larger = task.on(bigger)
                 task = replace(larger, near=_lift(outcome, task, larger))
                 accuracy = min(_ROUGH, 0.1 * max(worst, self.aim))
-            elif rough.tol > max(task.tol, 0.5 * self.aim):
+            elif rough.tol > max(task.tol, 2.0 * self.aim):
                 accuracy = 0.1 * self.aim  # measured on multipliers too rough to conclude from
             else:
                 break
@@ -128,15 +113,33 @@ class _Refinement:
         pairs = [(self.bound, outcome.solution)]
         if outcome.unconstrained is not None and outcome.unconstrained is not outcome.solution:
             pairs.append((self.free, outcome.unconstrained))
+        self._update(task, pairs)
         lacking, worst = [], 0.0
         for multipliers, solution in pairs:
-            multipliers.update(task, solution)
             missing = 0.5 * _span(task).outside(multipliers.function)
             missing /= task.problem.gap_unit(solution.objective)
             worst = max(worst, missing)
             if missing > self.aim:
                 lacking.append(multipliers)
         return lacking, worst
+
+    def _update(self, task: Task, pairs: list[tuple[_Multipliers, Solution]]) -> None:
+        """Take over the multipliers of solutions, all in one pass over the rows whose own ones changed."""
+        changes = [multipliers.aim(task, solution) for multipliers, solution in pairs]
+        first = self.covariance_values is None and any(np.any(solution.multipliers) for _, solution in pairs)
+        coef = np.column_stack([*changes, self.covariance_beta] if first else changes)
+        moved = np.flatnonzero(np.any(coef, axis=1))
+        values = _span(task).gram.apply(moved, coef[moved])
+        if first:
+            self.covariance_values = values[:, len(pairs) :]
+        for k, (multipliers, solution) in enumerate(pairs):
+            covariance = None
+            if np.any(solution.multipliers):
+                assert self.covariance_values is not None
+                covariance = Expansion(
+                    -self.covariance_beta @ solution.multipliers, -self.covariance_values @ solution.multipliers
+                )
+            multipliers.move(Expansion(changes[k], values[:, k]), covariance)
 
     def _extend(self, span: Span, lacking: list[_Multipliers]) -> Span | None:
         # Multipliers that keep changing are those between their bounds: such rows get functions of their own.

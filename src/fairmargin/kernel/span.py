@@ -29,6 +29,9 @@ class Expansion:
     beta: Array
     values: Array
 
+    def __add__(self, other: Expansion) -> Expansion:
+        return Expansion(self.beta + other.beta, self.values + other.values)
+
     @property
     def squared_norm(self) -> float:
         """``|f|^2 = beta' K beta``."""

@@ -14,12 +14,12 @@ from fairmargin.base import FairClassifier, document
 from fairmargin.constraints import Constraint, CovarianceBound
 from fairmargin.exceptions import ApproximationWarning
 from fairmargin.formulations import Task
-from fairmargin.kernel.certificate import certify, covariances
+from fairmargin.kernel.certificate import Evaluation, certify, covariances
 from fairmargin.kernel.cholesky import PartialCholesky
 from fairmargin.kernel.matrix import Gram, Kernel, PrecomputedGram
 from fairmargin.kernel.parameters import KernelParameters, tag_inputs, warn_of_rank
 from fairmargin.kernel.refinement import refine
-from fairmargin.kernel.span import Expansion, Span
+from fairmargin.kernel.span import Span
 from fairmargin.losses import Loss, get_loss
 from fairmargin.problem import Certificate, Solution
 from fairmargin.validation import TrainingData
@@ -216,10 +216,10 @@ class FairSVC(FairClassifier):
         self.refined_ = span.refined
         self._kernel: Kernel | None = span.gram.kernel
         self.support_vectors_ = span.gram.vectors(used)
-        function = Expansion(beta, self._values(task.data.X))
-        scores = function.values + b
+        seen = Evaluation.of(task, solution, beta)
+        scores = seen.function.values + b
         asked = max(self.approximation_tol, self.tol) + self.tol if span.refined else self.tol
-        proof = certify(task, solution, function, scores, asked)
+        proof = certify(task, solution, seen, scores, asked)
         if proof.status != solution.certificate.status:
             self._warn_of_gap(proof, asked)
         return replace(solution, scores=scores, certificate=proof)
@@ -237,12 +237,6 @@ class FairSVC(FairClassifier):
     def _covariances(self, task: Task, solution: Solution) -> Array:
         return covariances(task, solution.scores)
 
-    def _values(self, X: Any) -> Array:
-        """Return ``f(x)`` without the intercept."""
-        if self._kernel is None:
-            return np.asarray(X[:, self.support_] @ self.dual_coef_[0], dtype=np.float64)
-        return self._kernel.apply(X, self.support_vectors_, self.dual_coef_[0])
-
     def decision_function(self, X: Any) -> Array:
         """Return the scores ``f(x) = k(x, support_vectors_) @ dual_coef_[0] + intercept_[0]``, shape (n,).
 
@@ -250,7 +244,9 @@ class FairSVC(FairClassifier):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self._values(X) + self.intercept_[0]
+        if self._kernel is None:
+            return np.asarray(X[:, self.support_] @ self.dual_coef_[0], dtype=np.float64) + self.intercept_[0]
+        return self._kernel.apply(X, self.support_vectors_, self.dual_coef_[0]) + self.intercept_[0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
