@@ -28,10 +28,10 @@ from fairmargin import (
     PRuleBound,
     p_rule,
 )
-from fairmargin.cholesky import IndefiniteKernelError, factorise, positive_part
 from fairmargin.datasets import load_adult, make_nonlinear_synthetic
-from fairmargin.exceptions import ApproximationWarning, CovarianceWarning
-from fairmargin.kernel_matrix import Gram, Kernel, PrecomputedGram, make_kernel
+from fairmargin.exceptions import ApproximationWarning, CovarianceWarning, IndefiniteKernelError
+from fairmargin.kernel.cholesky import factorise, positive_part
+from fairmargin.kernel.matrix import Gram, Kernel, PrecomputedGram, make_kernel
 
 TIGHT = {"approximation_tol": 1e-8, "tol": 1e-9}
 quiet = pytest.mark.filterwarnings("ignore::fairmargin.diagnostics.CovarianceWarning")

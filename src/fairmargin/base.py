@@ -1,12 +1,12 @@
 """What all fair classifiers share: validate -> encode -> problem -> solver -> fitted attributes.
 
-A subclass says what the loss is and, where it is not linear in ``X`` itself, on which features it is: the
-problem is written down on these.
+A subclass names the loss and, where the score is not linear in the columns of ``X``, the features in which it is.
+``fit`` prepares (checks the input and writes down the problem), refines the features where they depend on what is
+asked, solves, and stores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from sklearn.utils.metaestimators import available_if
 from fairmargin.constraints import Constraint
 from fairmargin.diagnostics import measure_movement, warn_if_bought
 from fairmargin.formulations import Outcome, Task, make_task, run, warn_unless_solved
+from fairmargin.formulations.task import FeatureMap
 from fairmargin.losses import LogisticLoss, Loss
-from fairmargin.problem import Certificate, Solution
+from fairmargin.problem import Certificate
 from fairmargin.validation import TrainingData, check_count, check_number, validate_training
 
 __all__ = ["FairClassifier", "document"]
@@ -110,21 +111,25 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Return the loss."""
         raise NotImplementedError
 
-    def _write_down(self, data: TrainingData, make: Callable[[TrainingData], Task]) -> Task:
-        """Return the task that ``make`` makes of data whose ``X`` are the features in which the score is linear."""
-        return make(data)
+    def _feature_map(self, data: TrainingData) -> FeatureMap | None:
+        """Return the features in which the score is linear; None for the columns of ``X``."""
+        return None
 
-    def _store_function(self, task: Task, solution: Solution) -> None:
-        """Keep the score."""
+    def _refine(self, task: Task, constraint: Constraint | None) -> Task:
+        """Return the task on features that are good enough for the constraint; linear classifiers keep theirs."""
+        return task
+
+    def _store_function(self, task: Task, outcome: Outcome) -> tuple[Array, Certificate]:
+        """Keep the function that decides; return its scores on the training data and its certificate.
+
+        Both are computed by the code that predicts.
+        """
         raise NotImplementedError
 
-    def _training_scores(self, task: Task) -> Array:
-        """Return the stored function's scores on the training data, by the code that predicts."""
-        raise NotImplementedError
 
-    def _certify(self, task: Task, outcome: Outcome, scores: Array) -> Certificate:
-        """Return the certificate of the stored function, given its scores on the training data."""
-        raise NotImplementedError
+    def _proof_to_warn_of(self, outcome: Outcome) -> Certificate:
+        """Return the certificate that ``fit`` warns of unless it is solved."""
+        return self.certificate_
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores ``f(x)``, shape (n,)."""
@@ -144,10 +149,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         sensitive_features : array, series or frame of shape (n,) or (n, k)
             Sensitive attributes: used here and never in deciding.
         """
+        constraint = self._constraint()
         task = self._prepare(X, y, sample_weight, sensitive_features)
-        outcome = run(task, self._constraint())
+        task = self._refine(task, constraint)
+        outcome = run(task, constraint)
         self._store(task, outcome)
-        warn_unless_solved(self.certificate_, task.tol)
+        warn_unless_solved(self._proof_to_warn_of(outcome), task.tol)
         return self
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> Task:
@@ -165,7 +172,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             class_weight=self.class_weight,
             needs_sensitive=constraint is not None,
         )
-        return self._write_down(data, lambda d: make_task(d, loss, C, bool(self.fit_intercept), tol, max_iter))
+        return make_task(data, loss, C, bool(self.fit_intercept), tol, max_iter, self._feature_map(data))
 
     def _constraint(self) -> Constraint | None:
         constraint = self.constraint
@@ -184,9 +191,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         for name in Outcome.all_fitted_attributes() & set(vars(self)):  # of an earlier fit under another constraint
             delattr(self, name)
         self.classes_ = task.data.classes
-        self._store_function(task, solution)
-        scores = self._training_scores(task)
-        self.certificate_ = self._certify(task, outcome, scores)
+        scores, self.certificate_ = self._store_function(task, outcome)
         self.n_iter_ = solution.certificate.n_iter
         self.n_ties_ = outcome.n_ties
         self.covariance_: pd.Series | None = None

@@ -114,6 +114,7 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         sets = _read_sets(eval_set)
         prototype = clone(self.estimator).set_params(constraint=CovarianceBound())
         task = prototype._prepare(X, y, sample_weight, sensitive_features)
+        task = prototype._refine(task, CovarianceBound())
         if self.which == "loss":
             task = replace(task, tol=min(task.tol, 1e-9))  # as LossBound, whose points these are
         self.estimators_: list[Any] = []

@@ -12,7 +12,7 @@ from fairmargin.base import FairClassifier, document
 from fairmargin.constraints import CovarianceBound
 from fairmargin.formulations import Outcome, Task, certify_function
 from fairmargin.losses import Loss, get_loss
-from fairmargin.problem import Certificate, Solution
+from fairmargin.problem import Certificate
 
 __all__ = ["FairLinearSVC", "FairLogisticRegression", "FairMarginClassifier"]
 
@@ -22,16 +22,12 @@ Array = NDArray[np.float64]
 class _FairLinear(FairClassifier):
     """What the linear classifiers share: coefficients and the score."""
 
-    def _store_function(self, task: Task, solution: Solution) -> None:
-        w, b = task.coefficients(solution)
+    def _store_function(self, task: Task, outcome: Outcome) -> tuple[Array, Certificate]:
+        w, b = task.coefficients(outcome.solution)
         self.coef_ = w[None, :]
         self.intercept_ = np.array([b])
-
-    def _training_scores(self, task: Task) -> Array:
-        return self._scores(task.data.X)
-
-    def _certify(self, task: Task, outcome: Outcome, scores: Array) -> Certificate:
-        return certify_function(task, outcome, float(self.coef_[0] @ self.coef_[0]), scores)
+        scores = self._scores(task.data.X)
+        return scores, certify_function(task, outcome, float(w @ w), scores)
 
     def _scores(self, X: Any) -> Array:
         return np.asarray(X @ self.coef_[0] + self.intercept_[0], dtype=float)

@@ -63,28 +63,44 @@ def _own_fields(kind: type[Outcome]) -> list[str]:
     return [f.name for f in fields(kind) if f.name not in shared and f.metadata.get("fitted", True)]
 
 
-def certify_function(task: Task, outcome: Outcome, squared_norm: float, scores: Array) -> Certificate:
+def certify_function(
+    task: Task, outcome: Outcome, squared_norm: float, scores: Array, *, tol: float | None = None, rounding: float = 0.0
+) -> Certificate:
     """Return the certificate of the function that predicts, from its norm and its scores on the training data.
 
     Objective and violation are computed from these; the dual bound is the solver's. A function that differs from the
     solution, for lack of digits in its coefficients, is "inaccurate".
+
+    Parameters
+    ----------
+    task, outcome
+        What was solved.
+    squared_norm : float
+        Of the function's coefficients, as the penalty has it.
+    scores : (N,)
+        By the code that predicts.
+    tol : float, optional
+        How far the objective may be from the solver's, relatively; by default the task's tolerance.
+    rounding : float
+        What a score may be off by, relative to the largest, beyond the rounding of a plain product.
     """
     problem, proof = task.problem, outcome.solution.certificate
-    penalty = 0.5 * squared_norm if np.any(problem.ridge) else 0.0
-    value = float(problem.weight @ problem.loss.value(problem.y * scores)) + penalty
-    missed, room = _missed(task, outcome, scores)
+    value = float(problem.weight @ problem.loss.value(problem.y * scores))
+    if np.any(problem.ridge):
+        value += 0.5 * squared_norm
+    missed, room = _missed(task, outcome, scores, rounding)
     gap = problem.relative_gap(value, proof.dual_bound)
-    is_same = abs(value - proof.objective) <= task.tol * problem.gap_unit(proof.objective)
+    is_same = abs(value - proof.objective) <= (task.tol if tol is None else tol) * problem.gap_unit(proof.objective)
     is_kept = bool(np.all(missed <= room))
     status = proof.status if proof.status != "solved" or (is_same and is_kept) else "inaccurate"
     return replace(proof, objective=value, gap=gap, violation=largest(missed), status=status)
 
 
-def _missed(task: Task, outcome: Outcome, scores: Array) -> tuple[Array, Array]:
+def _missed(task: Task, outcome: Outcome, scores: Array, rounding: float) -> tuple[Array, Array]:
     """Return by how much every bound and promise is missed by scores, and how much of that rounding may be."""
     broken = outcome.broken(scores)
     size = largest(np.abs(scores))
-    room = np.full(len(broken), ROUNDING_ROOM * (1.0 + size))
+    room = np.full(len(broken), ROUNDING_ROOM * (1.0 + size) + rounding * size)
     K = task.centred.shape[1]
     if not K or outcome.problem.n_rows < K:
         return broken, room
@@ -92,6 +108,7 @@ def _missed(task: Task, outcome: Outcome, scores: Array) -> tuple[Array, Array]:
     lower, upper = outcome.problem.lower[:K], outcome.problem.upper[:K]
     weight = task.data.people_weight / task.data.people_weight.sum()
     summed = np.sqrt(len(scores)) * np.finfo(float).eps * (weight * np.abs(scores)) @ np.abs(task.centred)
+    summed += rounding * size * (weight @ np.abs(task.centred))
     missed = np.maximum(covariance - upper, lower - covariance)
     return np.append(missed, broken), np.append(outcome.problem.room(outcome.solution.theta)[:K] + summed, room)
 
@@ -106,7 +123,7 @@ def loss_increase(value: float, best: float) -> float:
 
 
 def warn_unless_solved(proof: Certificate, tol: float) -> None:
-    """Warn of a solver that did not reach its tolerance, with the gap it reached; to be called by what ``fit`` calls."""
+    """Warn of a solver that did not reach its tolerance, with the gap it reached, on behalf of the caller's caller."""
     if proof.status == "solved":
         return
     if proof.status == "separable":
@@ -114,7 +131,7 @@ def warn_unless_solved(proof: Certificate, tol: float) -> None:
             "The data are separable: without a penalty (C=inf) the coefficients grow without end and there is no "
             f"best classifier; training stopped at a loss of {proof.objective:.1e}. Set a finite C.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
         return
     hint = "raise max_iter" if proof.status == "iteration limit" else "scale the features or set a finite C"
@@ -123,5 +140,5 @@ def warn_unless_solved(proof: Certificate, tol: float) -> None:
         f"{proof.gap:.1e}, above tol={tol:.1e}; the largest violation is {proof.violation:.1e}. "
         f"To get closer, {hint}.",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=3,
     )

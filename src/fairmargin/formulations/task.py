@@ -7,10 +7,9 @@ read their fitted attributes from outcomes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +24,24 @@ from fairmargin.sensitive import Sensitive
 from fairmargin.solvers import Accuracy, Start, in_single_precision, solve
 from fairmargin.validation import TrainingData
 
-__all__ = ["Task", "make_task", "run", "solve_task", "start_at"]
+__all__ = ["FeatureMap", "Task", "make_task", "run", "solve_task", "start_at"]
 
 Array = NDArray[np.float64]
 
 _ROUNDED = 0.1  # width of a hinge loss's corner where a rounded one will do
+
+
+class FeatureMap(Protocol):
+    """Features in which the score is linear, and the way back from their coefficients to the function."""
+
+    @property
+    def features(self) -> Array:
+        """The features of the training rows, shape (N, p)."""
+        ...
+
+    def expand(self, w: Array) -> Array:
+        """Return the coefficients of the function whose coefficients in the features are ``w``."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -44,8 +56,8 @@ class Task:
     centred : (N, K)
         ``z - zbar``.
     tol, max_iter : accuracy asked for
-    expand : callable or None
-        From coefficients in the problem's features to coefficients in those of ``data.X``, where these differ.
+    feature_map : FeatureMap or None
+        The features that ``problem`` is written in; None for the columns of ``data.X``.
     near : Outcome or None
         Of nearly the same task, to start from.
     proof : bool
@@ -57,7 +69,7 @@ class Task:
     centred: Array
     tol: float
     max_iter: int
-    expand: Callable[[Array], Array] | None = None
+    feature_map: FeatureMap | None = None
     near: Outcome | None = None
     proof: bool = True
 
@@ -95,9 +107,17 @@ class Task:
         return replace(self, problem=replace(self.problem, loss=SmoothedHingeLoss(_ROUNDED)))
 
     def coefficients(self, solution: Solution) -> tuple[Array, float]:
-        """Return ``(w, b)`` of a solution, in the features of ``data.X``."""
+        """Return the function of a solution: its coefficients, expanded by the feature map, and the intercept."""
         w, b = self.problem.design.to_original(solution.theta)
-        return (w if self.expand is None else self.expand(w)), b
+        return (w if self.feature_map is None else self.feature_map.expand(w)), b
+
+    def on(self, feature_map: FeatureMap) -> Task:
+        """Return the same task on other features."""
+        old = self.problem
+        design = make_design(feature_map.features, old.design.fit_intercept)
+        penalised = bool(np.any(old.ridge))
+        problem = _write_problem(design, self.data, self.centred, old.loss, old.weight, penalised)
+        return replace(self, problem=problem, feature_map=feature_map, near=None)
 
     def covariance(self, scores: Array) -> Array:
         """Return the decision boundary covariances of scores, (K,)."""
@@ -110,24 +130,38 @@ def start_at(solution: Solution | None) -> Start | None:
     return None if solution is None else Start.at(solution)
 
 
-def make_task(data: TrainingData, loss: Loss, C: float, fit_intercept: bool, tol: float, max_iter: int) -> Task:
+def make_task(
+    data: TrainingData,
+    loss: Loss,
+    C: float,
+    fit_intercept: bool,
+    tol: float,
+    max_iter: int,
+    feature_map: FeatureMap | None = None,
+) -> Task:
     """Write down the problem: weights, penalty and covariance rows (one pass over the data)."""
-    X, expand = data.X, None
-    n, d = X.shape
+    n, d = data.X.shape
     is_penalised = bool(np.isfinite(C))
-    reduced = (reduce_wide(X) if d > n else None) if is_penalised else reduce_rank(X, fit_intercept)
-    if reduced is not None:
-        X, expand = reduced.features, reduced.expand
-    design = make_design(X, fit_intercept)
-    ridge = np.full(design.shape[1], 1.0 if is_penalised else 0.0)
-    if fit_intercept:
-        ridge[-1] = 0.0
+    if feature_map is None and is_penalised and d > n:
+        feature_map = reduce_wide(data.X)
+    if feature_map is None and not is_penalised:
+        feature_map = reduce_rank(data.X, fit_intercept)
+    design = make_design(data.X if feature_map is None else feature_map.features, fit_intercept)
     weight = data.loss_weight * (C if is_penalised else 1.0)
     centred = np.empty((n, 0)) if data.sensitive is None else data.sensitive.centred(data.people_weight)
+    problem = _write_problem(design, data, centred, loss, weight, bool(np.isfinite(C)))
+    return Task(problem, data, centred, tol, max_iter, feature_map)
+
+
+def _write_problem(
+    design: Any, data: TrainingData, centred: Array, loss: Loss, weight: Array, penalised: bool
+) -> Problem:
+    ridge = np.full(design.shape[1], float(penalised))
+    if design.fit_intercept:
+        ridge[-1] = 0.0
     rows = covariance_rows(design, centred, data.people_weight)
     free = np.full(len(rows), np.inf)
-    problem = Problem(design, data.y, weight, loss, ridge, rows, -free, free)
-    return Task(problem, data, centred, tol, max_iter, expand)
+    return Problem(design, data.y, weight, loss, ridge, rows, -free, free)
 
 
 def covariance_rows(design: Any, centred: Array, people_weight: Array) -> Array:

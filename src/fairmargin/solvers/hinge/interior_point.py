@@ -116,7 +116,7 @@ def _certified(
     if proof.status == "solved":  # scores are summed up step by step: the proof is about those computed anew
         scores = problem.design.matvec(point.theta)
         proof = problem.certify(point.theta, nu, scores, sums, tol=tol, n_iter=n_iter)
-    return Solution(point.theta, nu, scores, unit * point.alpha, proof)
+    return Solution(point.theta, nu, scores, problem.balanced(unit * point.alpha, nu, sums), proof)
 
 
 def _step_or_none(problem: Problem, rows: _Rows, at: _Point, scores: Array, pull: Array) -> tuple[_Point, Array] | None:
