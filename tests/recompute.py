@@ -4,8 +4,8 @@ Nothing here comes from the library: losses, weights, means, covariances and rat
 numpy, and scores come from ``decision_function``, which is what decides. Every tolerance is derived:
 
 - a score ``x.w + b`` of d terms is known to ``(d + 2) eps (|x|.|w| + |b|)``; objectives and covariances inherit that;
-- a bound may be missed by ``FEASIBLE`` of the natural size of what is bounded: ``mean |z - zbar| |f|`` of a covariance,
-  the largest score of a promise;
+- a bound may be missed by ``FEASIBLE`` of the natural size of what is bounded: ``mean |z - zbar| |f|`` of a
+  covariance, the largest score of a promise;
 - a gap may be as large as the estimator's ``tol`` (or the wider one that its formulation states), relative to the
   objective or, where that is nearly zero, to 1e-16 of the objective at zero.
 """
