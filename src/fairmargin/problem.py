@@ -268,7 +268,7 @@ class Problem:
         linear = float(np.abs(r[self.unpenalised]) @ self.radius(theta)[self.unpenalised])
         terms = sums.terms - share * float(sums.worth[row])
         bound = terms + self.offset - quadratic - linear - support(self.lower, self.upper, multipliers)
-        return max(bound, self.trivial_bound)
+        return float(max(bound, self.trivial_bound))
 
     def balanced(self, alpha: Array, multipliers: Array, sums: DualSums) -> Array:
         """Return the dual variables that the bound is about, (N,)."""

@@ -96,7 +96,33 @@ def solve_individual_loss_bound(constraint: IndividualLossBound, task: Task) -> 
     if factor >= 1.0 - 1e-7:  # the promises leave no room: nothing to gain, and nothing to pay for
         return _outcome(task, task.problem, unchanged, free, promises, 1.0)
     problem, solution = _least_loss(task, free, promises, factor * reach, radius, first, working)
-    return _outcome(task, problem, solution, free, promises, factor)
+    return _outcome(task, problem, _kept(problem, solution, free, promises), free, promises, factor)
+
+
+def _kept(problem: Problem, solution: Solution, free: Solution, promises: Promises) -> Solution:
+    """Return a solution that keeps every promise: where the solver left one broken, as much as that takes of ``free``.
+
+    The unconstrained classifier keeps all of them, and the losses are convex: so does what lies between the two, from
+    some point on. The covariances may exceed their bounds by that share, which the certificate shows.
+    """
+    slack, slack_free = promises.slack(solution.scores), promises.slack(free.scores)
+    broken = slack < 0
+    share = float(np.max(slack[broken] / (slack[broken] - slack_free[broken]), initial=0.0))
+    if share == 0.0:
+        return solution
+    theta = solution.theta + share * (free.theta - solution.theta)
+    scores = problem.design.matvec(theta)
+    proof, value = solution.certificate, problem.objective(theta, scores)
+    gap = problem.relative_gap(value, proof.dual_bound)
+    is_solved = proof.status == "solved" and gap <= max(proof.gap, _BALL_GAP) and problem.is_feasible(theta)
+    proof = replace(
+        proof,
+        objective=value,
+        gap=gap,
+        violation=problem.violation(theta),
+        status=proof.status if is_solved or proof.status != "solved" else "inaccurate",
+    )
+    return replace(solution, theta=theta, scores=scores, certificate=proof)
 
 
 def _make_promises(problem: Problem, free: Solution, gamma: Array, kept: NDArray[np.bool_]) -> Promises:

@@ -1,12 +1,9 @@
 """Nobody's decision may hang on the last digit: scores that are zero up to rounding are moved off the boundary.
 
 With equal rows and a loss with corners, many people can have a score of exactly zero, and rounding, which differs from
-machine to machine, would decide on them. Two things are done after a fit, both by the intercept alone, which leaves every
-covariance as it is:
-
-- the hinge loss may be flat in the intercept: then the middle of its best interval is taken;
-- people tied at zero are accepted together, by a margin well above rounding and so small that the objective keeps its
-  certificate. Where that would break a promise, they are refused together; where both would, they are left alone.
+machine to machine, would decide on them. After a fit they are accepted together: the intercept, which no covariance
+depends on, is moved by a margin well above rounding and so small that the objective keeps its certificate. Where that
+would break a promise, they are refused together; where both would, they are left alone.
 """
 
 from __future__ import annotations
@@ -17,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.formulations.outcome import Outcome
-from fairmargin.problem import Problem, Solution
 
 __all__ = ["settle_ties"]
 
@@ -33,8 +29,6 @@ def settle_ties(outcome: Outcome, tol: float) -> Outcome:
     problem = outcome.problem
     if not problem.design.fit_intercept:
         return outcome  # scores cannot be moved without changing covariances
-    if not problem.loss.smooth and not np.any(problem.rows[:, -1]):
-        outcome = _shifted(outcome, _to_the_middle(problem, outcome.solution), tol) or outcome
     scores = outcome.solution.scores
     window = _TIED * (float(np.sqrt(np.mean(scores**2))) or 1.0)
     n_ties = int(np.count_nonzero(np.abs(scores) <= window))
@@ -71,22 +65,3 @@ def _shifted(outcome: Outcome, shift: float, tol: float) -> Outcome | None:
         return None
     proof = replace(proof, objective=value, gap=problem.relative_gap(value, proof.dual_bound))
     return replace(outcome, solution=replace(solution, theta=theta, scores=scores, certificate=proof))
-
-
-def _to_the_middle(problem: Problem, solution: Solution) -> float:
-    """Return the shift of the intercept to the middle of the interval on which the hinge losses are least.
-
-    As functions of the shift the losses are piecewise linear: a row with ``y = +1`` has slope ``-c`` up to where its
-    margin is 1, a row with ``y = -1`` slope ``c`` from there on.
-    """
-    corner = problem.y - solution.scores  # the shift at which a row's margin is 1
-    order = np.argsort(corner, kind="stable")
-    weight = problem.weight
-    tilt = 0.0 if problem.tilt is None else float(problem.tilt[-1])
-    # Slopes to the right of each corner; before the first one only rows of the positive class push.
-    slope = np.cumsum(weight[order]) - float(weight[problem.y > 0].sum()) + tilt
-    flat = np.flatnonzero(np.abs(slope[:-1]) <= 1e-12 * weight.sum())
-    if not len(flat):
-        return 0.0
-    low, high = float(corner[order[flat[0]]]), float(corner[order[flat[-1] + 1]])
-    return 0.5 * (low + high)

@@ -21,7 +21,13 @@ import numpy as np
 from fairmargin.losses import SmoothedHingeLoss
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers.contract import Accuracy, Start
-from fairmargin.solvers.hinge import FIRST_WIDTH, solve_hinge_program, solve_interior_point, solve_multipliers
+from fairmargin.solvers.hinge import (
+    FIRST_WIDTH,
+    centre_flat_intercept,
+    solve_hinge_program,
+    solve_interior_point,
+    solve_multipliers,
+)
 from fairmargin.solvers.ladder import Bind, Rung, climb, in_single_precision
 from fairmargin.solvers.newton import solve_newton
 from fairmargin.solvers.proximal import solve_proximal
@@ -49,7 +55,7 @@ def solve(problem: Problem, *, start: Start | None = None, accuracy: Accuracy | 
                 break
             other = solver(problem, accuracy=accuracy)
             best = best if other is None else min(best, other, key=_badness)
-    return best
+    return best if problem.loss.smooth else centre_flat_intercept(problem, best)
 
 
 def _solvers(problem: Problem) -> tuple[_Solver, list[_Solver]]:

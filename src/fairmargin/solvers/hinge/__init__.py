@@ -4,8 +4,15 @@
 ``interior_point`` and, without a penalty, ``linear_program`` take over where it does not reach the accuracy asked for.
 """
 
+from fairmargin.solvers.hinge.intercept import centre_flat_intercept
 from fairmargin.solvers.hinge.interior_point import solve_interior_point
 from fairmargin.solvers.hinge.linear_program import solve_hinge_program
 from fairmargin.solvers.hinge.multipliers import FIRST_WIDTH, solve_multipliers
 
-__all__ = ["FIRST_WIDTH", "solve_hinge_program", "solve_interior_point", "solve_multipliers"]
+__all__ = [
+    "FIRST_WIDTH",
+    "centre_flat_intercept",
+    "solve_hinge_program",
+    "solve_interior_point",
+    "solve_multipliers",
+]

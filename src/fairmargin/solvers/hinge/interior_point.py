@@ -32,7 +32,8 @@ __all__ = ["solve_interior_point"]
 Array = NDArray[np.float64]
 
 _STEP = 0.995  # share of the way to the boundary that a step may go
-_PATIENCE = 8  # iterations without a better gap before giving up
+_PATIENCE = 8  # iterations without a better gap before giving up,
+_NEAR = 1e-2  # once the gap is below this
 
 
 @dataclass
@@ -85,10 +86,11 @@ def solve_interior_point(
         # 1. Test, with the multipliers that belong to these dual variables.
         sums = problem.dual_sums(scores, unit * point.alpha)
         here = _certified(problem, rows, point, scores, sums, unit, accuracy.tol, n_iter)
-        stalled += 1
-        if best is None or _error(here) < _error(best):
-            stalled = 0 if best is None or _error(here) < 0.9 * _error(best) else stalled
-            best = here
+        is_better = best is None or _error(here) < _error(best)
+        # Far from the optimum neither gap nor violation says much: patience begins where the gap does.
+        has_stalled = here.certificate.gap < _NEAR and best is not None and _error(here) >= 0.9 * _error(best)
+        stalled = stalled + 1 if has_stalled else 0
+        best = here if is_better else best
         if best.certificate.status == "solved" or n_iter == accuracy.max_iter:
             break
         # 2. Step: predictor, centring, corrector.
