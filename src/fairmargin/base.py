@@ -126,7 +126,6 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """
         raise NotImplementedError
 
-
     def _proof_to_warn_of(self, outcome: Outcome) -> Certificate:
         """Return the certificate that ``fit`` warns of unless it is solved."""
         return self.certificate_

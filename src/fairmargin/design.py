@@ -318,7 +318,7 @@ def make_design(X: Any, fit_intercept: bool = True) -> DenseDesign | SparseDesig
 
 
 def _moments(X: Any) -> tuple[Array, Array]:
-    """Return mean and standard deviation of each column; a column of one value has exactly that mean and no spread."""
+    """Return mean and standard deviation per column: exactly its value and 0 for a constant one."""
     if sp.issparse(X):
         X = X.tocsc()
         mean = np.asarray(X.mean(axis=0), dtype=float).ravel()
@@ -336,7 +336,8 @@ def _moments(X: Any) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Reduction:
-    """Features ``F = X Q`` in an orthonormal basis ``Q`` (d, r) of the row space: ``w = Q beta``, ``|w| = |beta|``."""
+    """Features ``F = X Q`` in an orthonormal basis ``Q`` (d, r) of the row space: ``w = Q beta``, ``|w| =
+    |beta|``."""
 
     features: Array
     basis: Array
@@ -360,9 +361,10 @@ def reduce_wide(X: Any) -> Reduction:
 def reduce_rank(X: Any, fit_intercept: bool) -> Reduction | None:
     """Rewrite a matrix with dependent columns in as many coordinates as its rank; None if they are independent.
 
-    Without a penalty, dependent columns leave the coefficients undetermined. In these coordinates they are determined,
-    and ``w = Q beta`` is the one of least norm among all that give the same scores. With an intercept the row space
-    is that of the centred columns: a constant column is the intercept once more and gets a coefficient of zero.
+    Without a penalty, dependent columns leave the coefficients undetermined. In these coordinates they are
+    determined, and ``w = Q beta`` is the one of least norm among all that give the same scores. With an intercept
+    the row space is that of the centred columns: a constant column is the intercept once more and gets a
+    coefficient of zero.
 
     The rank is decided on columns of unit norm, as ``numpy.linalg.matrix_rank`` does, from the triangular factor of
     a QR decomposition taken block by block.

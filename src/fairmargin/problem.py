@@ -3,22 +3,22 @@
     minimise over theta   L(theta) = sum_i c_i l(m_i) + 1/2 sum_j rho_j theta_j^2  [+ t' theta + offset]
     subject to            lower <= A theta <= upper
 
-with margins ``m = y * (Xa theta)`` and ``Xa`` the augmented matrix of :mod:`fairmargin.design`, so that
-``theta = (w, b)`` and the intercept is the coordinate with ``rho_j = 0``. In scikit-learn's convention
-``c_i = C s_i`` (s the sample weights) and ``rho = 1`` on ``w``; for ``C = inf``, ``c_i = s_i`` and ``rho = 0``. The rows
-of ``A`` are decision boundary covariances, whose intercept entry is 0, and signed feature vectors of people with
-a promise. The linear term in brackets is zero except for prices on covariances (``t = A' nu``) and for rows whose
-loss is known to be a straight line.
+with margins ``m = y * (Xa theta)`` and ``Xa`` the augmented matrix of :mod:`fairmargin.design`, so that ``theta =
+(w, b)`` and the intercept is the coordinate with ``rho_j = 0``. In scikit-learn's convention ``c_i = C s_i`` (s the
+sample weights) and ``rho = 1`` on ``w``; for ``C = inf``, ``c_i = s_i`` and ``rho = 0``. The rows of ``A`` are
+decision boundary covariances, whose intercept entry is 0, and signed feature vectors of people with a promise. The
+linear term in brackets is zero except for prices on covariances (``t = A' nu``) and for rows whose loss is known to
+be a straight line.
 
 **The certificate.** For ``a_i >= 0`` and multipliers ``nu`` (one per row of A, of either sign), Fenchel duality gives
 
     D(a, nu) = sum_i -c_i l*(-a_i) - sum_j r_j^2 / (2 rho_j) - sum_k (upper_k nu_k^+ - lower_k nu_k^-),
     r = Xa'(c a y) - t - A' nu,
 
-a lower bound on ``L`` at every feasible point. An unpenalised intercept requires ``r_b = 0``. Scaling down the largest
-``a_i`` of one class achieves that exactly: ``l*`` is convex and ``l*(0) = -inf l``, so that the bound of the scaled ``a``
-follows without a further pass over the data. The rest in unpenalised coordinates (rounding for the intercept;
-every coordinate for ``C = inf``) is charged with ``|r_j| R_j``: there the bound holds for all
+a lower bound on ``L`` at every feasible point. An unpenalised intercept requires ``r_b = 0``. Scaling down the
+largest ``a_i`` of one class achieves that exactly: ``l*`` is convex and ``l*(0) = -inf l``, so that the bound of
+the scaled ``a`` follows without a further pass over the data. The rest in unpenalised coordinates (rounding for the
+intercept; every coordinate for ``C = inf``) is charged with ``|r_j| R_j``: there the bound holds for all
 ``|theta_j| <= R_j = 10 (|theta_j| + 1/scale_j)``.
 
 **Solved** means: the relative gap ``|L - D| / L`` is within the tolerance, and every row of A is kept up to
@@ -42,8 +42,8 @@ __all__ = ["ROUNDING_ROOM", "Certificate", "DualSums", "Problem", "Solution", "S
 Array = NDArray[np.float64]
 Status = Literal["solved", "inaccurate", "iteration limit", "separable"]
 
-# A row of A counts as kept if it misses its bound by at most this share of |A| |theta| + |bound|: six digits above the
-# rounding of float64, and far below any covariance or margin that matters.
+# A row of A counts as kept if it misses its bound by at most this share of |A| |theta| + |bound|: six digits above
+# the rounding of float64, and far below any covariance or margin that matters.
 ROUNDING_ROOM = 1e-10
 
 
@@ -81,8 +81,8 @@ class Certificate:
 class Solution:
     """What a solver returns: the point, its multipliers and their proof.
 
-    ``scores`` (N,) are ``Xa theta``. ``alpha`` (N,), the dual variables ``c_i a_i``, and ``multipliers`` (K,), one per row
-    of ``A``, prove the dual bound. ``hessian`` (p, p), where known, is that of ``L`` near the point.
+    ``scores`` (N,) are ``Xa theta``. ``alpha`` (N,), the dual variables ``c_i a_i``, and ``multipliers`` (K,), one
+    per row of ``A``, prove the dual bound. ``hessian`` (p, p), where known, is that of ``L`` near the point.
     """
 
     theta: Array
@@ -230,8 +230,8 @@ class Problem:
         them to zero.
         """
         bound = np.maximum(_finite_size(self.lower), _finite_size(self.upper))
-        size = np.abs(self.rows)
-        return ROUNDING_ROOM * (size @ np.abs(theta) + bound) + np.finfo(float).eps * (size @ (1.0 / self.design.scale))
+        size, eps = np.abs(self.rows), np.finfo(float).eps
+        return ROUNDING_ROOM * (size @ np.abs(theta) + bound) + eps * (size @ (1.0 / self.design.scale))
 
     def radius(self, theta: Array) -> Array:
         """Return ``R``, how far the certificate reaches in coordinates without a penalty."""
@@ -258,7 +258,7 @@ class Problem:
         return DualSums(terms, pull, heaviest, alpha[heaviest], worth, self.design.rows(heaviest))
 
     def dual_bound(self, theta: Array, multipliers: Array, sums: DualSums) -> float:
-        """Return ``D`` at the dual variables behind ``sums``, one of them scaled down where the intercept asks for it."""
+        """Return ``D`` at the dual variables behind ``sums``, one of them scaled down for the intercept."""
         row, share = self._balance(sums, multipliers)
         r = sums.pull - self.rows.T @ multipliers
         r = r - share * sums.push[row] * (-1.0, 1.0)[row] * sums.features[row]

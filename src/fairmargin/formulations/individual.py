@@ -1,8 +1,8 @@
 """Promises to single people: the least covariance that keeps them, and then the least loss.
 
 Every loss decreases in the margin, so ``loss_i <= u_i`` is ``m_i >= tau_i = loss^-1(u_i)``: a linear constraint per
-person. Of thousands only a few dozen can bind; they are found by *row generation*: solve with some, look at everybody,
-add those whose promise is broken, until nobody's is.
+person. Of thousands only a few dozen can bind; they are found by *row generation*: solve with some, look at
+everybody, add those whose promise is broken, until nobody's is.
 
 The first stage minimises ``t`` with ``|cov_k| <= t |cov*_k|`` (a linear program, with a ball for the penalty); its
 optimum is far from unique. The second minimises the loss over what attains it.
@@ -100,7 +100,8 @@ def solve_individual_loss_bound(constraint: IndividualLossBound, task: Task) -> 
 
 
 def _kept(problem: Problem, solution: Solution, free: Solution, promises: Promises) -> Solution:
-    """Return a solution that keeps every promise: where the solver left one broken, as much as that takes of ``free``.
+    """Return a solution that keeps every promise: where the solver left one broken, as much as that takes of
+    ``free``.
 
     The unconstrained classifier keeps all of them, and the losses are convex: so does what lies between the two, from
     some point on. The covariances may exceed their bounds by that share, which the certificate shows.

@@ -64,7 +64,13 @@ def _own_fields(kind: type[Outcome]) -> list[str]:
 
 
 def certify_function(
-    task: Task, outcome: Outcome, squared_norm: float, scores: Array, *, tol: float | None = None, rounding: float = 0.0
+    task: Task,
+    outcome: Outcome,
+    squared_norm: float,
+    scores: Array,
+    *,
+    tol: float | None = None,
+    rounding: float = 0.0,
 ) -> Certificate:
     """Return the certificate of the function that predicts, from its norm and its scores on the training data.
 
@@ -123,7 +129,7 @@ def loss_increase(value: float, best: float) -> float:
 
 
 def warn_unless_solved(proof: Certificate, tol: float) -> None:
-    """Warn of a solver that did not reach its tolerance, with the gap it reached, on behalf of the caller's caller."""
+    """Warn of a solver that did not reach its tolerance, for the caller's caller."""
     if proof.status == "solved":
         return
     if proof.status == "separable":

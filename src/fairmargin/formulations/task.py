@@ -1,8 +1,8 @@
 """From a task to an outcome.
 
-A task is the unconstrained problem with the covariance rows at hand. :func:`solve_task` dispatches on the constraint and
-returns an outcome: the solution, the problem it solves, and what this formulation has to tell beyond that. Estimators
-read their fitted attributes from outcomes.
+A task is the unconstrained problem with the covariance rows at hand. :func:`solve_task` dispatches on the
+constraint and returns an outcome: the solution, the problem it solves, and what this formulation has to tell beyond
+that. Estimators read their fitted attributes from outcomes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Nobody's decision may hang on the last digit: scores that are zero up to rounding are moved off the boundary.
 
-With equal rows and a loss with corners, many people can have a score of exactly zero, and rounding, which differs from
-machine to machine, would decide on them. After a fit they are accepted together: the intercept, which no covariance
-depends on, is moved by a margin well above rounding and so small that the objective keeps its certificate. Where that
-would break a promise, they are refused together; where both would, they are left alone.
+With equal rows and a loss with corners, many people can have a score of exactly zero, and rounding, which differs
+from machine to machine, would decide on them. After a fit they are accepted together: the intercept, which no
+covariance depends on, is moved by a margin well above rounding and so small that the objective keeps its
+certificate. Where that would break a promise, they are refused together; where both would, they are left alone.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["settle_ties"]
 
 Array = NDArray[np.float64]
 
-# Scores within this share of their root mean square from zero are tied: five digits above the rounding of a score, and
-# so few that no two people of a million are that close by chance more than once in a thousand fits.
+# Scores within this share of their root mean square from zero are tied: five digits above the rounding of a score,
+# and so few that no two people of a million are that close by chance more than once in a thousand fits.
 _TIED = 1e-9
 
 

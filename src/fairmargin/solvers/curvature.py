@@ -1,8 +1,8 @@
 """Which Hessian Newton's method works with: one policy for renewing, correcting or keeping it.
 
-A Hessian costs a sandwich ``Xa' diag(c l'') Xa``, the most expensive pass over the data, so it is kept while steps are
-fast. Where every row is curved it is corrected after each step by what the gradient's change shows of the curvature
-along the step (BFGS). A new one is formed when the steps still to come with the old one would cost more.
+A Hessian costs a sandwich ``Xa' diag(c l'') Xa``, the most expensive pass over the data, so it is kept while steps
+are fast. Where every row is curved it is corrected after each step by what the gradient's change shows of the
+curvature along the step (BFGS). A new one is formed when the steps still to come with the old one would cost more.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["Curvature", "form_hessian", "is_well_conditioned"]
 
 Array = NDArray[np.float64]
 
-# Smallest pivot (of the Hessian scaled to a unit diagonal) for which single precision will do: float32 sums are good to
-# some 1e-6, which leaves two digits in the flattest direction.
+# Smallest pivot (of the Hessian scaled to a unit diagonal) for which single precision will do: float32 sums are
+# good to some 1e-6, which leaves two digits in the flattest direction.
 _SINGLE_PIVOT = 1e-4
-# A corrected Hessian is trusted if the smallest pivot is well above the rounding of its update, and the curvature seen
-# is within this factor of the one expected: beyond it, it is noise.
+# A corrected Hessian is trusted if the smallest pivot is well above the rounding of its update, and the curvature
+# seen is within this factor of the one expected: beyond it, it is noise.
 _SECANT_PIVOT, _CREDIBLE = 1e-8, 10.0
-# A sandwich takes about as long as p / 20 steps: p / 2 multiplications per entry of X at the speed of a matrix product,
-# against two at the speed of memory.
+# A sandwich takes about as long as p / 20 steps: p / 2 multiplications per entry of X at the speed of a matrix
+# product, against two at the speed of memory.
 _COLUMNS_PER_STEP = 20.0
 
 
@@ -78,7 +78,8 @@ class Curvature:
     def learn(self, before: Point, after: Point) -> None:
         """Correct the Hessian after a step by the change of the gradient along it."""
         self._shift = max(1e-2 * self._shift, LEAST_SHIFT)
-        assert self._factor is not None and self.hessian is not None
+        assert self._factor is not None
+        assert self.hessian is not None
         if after.n_curved < len(after.scores) or self._factor.pivot < _SECANT_PIVOT:
             return
         step, change = after.theta - before.theta, after.gradient - before.gradient

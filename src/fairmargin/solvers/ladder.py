@@ -1,14 +1,14 @@
 """Good starts for large problems: nested subsamples, then all rows in single precision.
 
-Most of the descent from zero runs on subsamples, each six times larger than the one before; the largest have a Hessian
-close to the full one. Where no direction is too flat for it, samples and the first steps on all rows are in single
-precision: the duality gap is quadratic in the error of the gradient, so that the seven digits of float32 bring it close
-to 1e-9. What a rung of this ladder returns is a start and proves nothing; the last steps and every certificate are
-computed in float64 by the solver itself.
+Most of the descent from zero runs on subsamples, each six times larger than the one before; the largest have a
+Hessian close to the full one. Where no direction is too flat for it, samples and the first steps on all rows are in
+single precision: the duality gap is quadratic in the error of the gradient, so that the seven digits of float32
+bring it close to 1e-9. What a rung of this ladder returns is a start and proves nothing; the last steps and every
+certificate are computed in float64 by the solver itself.
 
-Two linked problems (one without constraints, and one under bounds made from its solution) climb together: a sample's
-errors in the two are nearly the same, so that the second starts from its own solution on the rung before, corrected by
-the error that the first turned out to have.
+Two linked problems (one without constraints, and one under bounds made from its solution) climb together: a
+sample's errors in the two are nearly the same, so that the second starts from its own solution on the rung before,
+corrected by the error that the first turned out to have.
 """
 
 from __future__ import annotations

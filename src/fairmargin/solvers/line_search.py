@@ -1,9 +1,9 @@
 """How far to go along a Newton step.
 
-``phi(t) = L(theta + t step)`` is convex, and its slope at any t takes the scores alone: no pass over the data. A full step
-is taken if ``L`` does not grow and the slope is mostly gone there. Otherwise the minimum of ``phi`` is found roughly:
-before 1 where the step went too far, beyond 1 (as far as the constraints allow) where it was far too short, as it is
-where the loss is straight.
+``phi(t) = L(theta + t step)`` is convex, and its slope at any t takes the scores alone: no pass over the data. A
+full step is taken if ``L`` does not grow and the slope is mostly gone there. Otherwise the minimum of ``phi`` is
+found roughly: before 1 where the step went too far, beyond 1 (as far as the constraints allow) where it was far too
+short, as it is where the loss is straight.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Newton's method for smooth losses under a few linear constraints.
 
-Each iteration evaluates the objective and a dual bound at a point (one pass ``Xa' r``), minimises the quadratic model of
-``L`` over the constraints (:mod:`fairmargin.solvers.quadratic_step`) and searches along that step (one pass ``Xa step``).
-A feasible point stays feasible, because the step ends within the bounds and is only prolonged as far as they
-allow. Which Hessian the model has is decided by :class:`fairmargin.solvers.curvature.Curvature`; where a good start
-comes from is the business of :mod:`fairmargin.solvers.ladder`.
+Each iteration evaluates the objective and a dual bound at a point (one pass ``Xa' r``), minimises the quadratic
+model of ``L`` over the constraints (:mod:`fairmargin.solvers.quadratic_step`) and searches along that step (one
+pass ``Xa step``). A feasible point stays feasible, because the step ends within the bounds and is only prolonged as
+far as they allow. Which Hessian the model has is decided by :class:`fairmargin.solvers.curvature.Curvature`; where
+a good start comes from is the business of :mod:`fairmargin.solvers.ladder`.
 
 Reference: Nocedal and Wright, Numerical Optimization, 2nd edition, chapter 18 (SQP). The problem is convex, so that
 the method with exact Hessians and a line search on ``L`` converges globally and quadratically.
@@ -80,6 +80,8 @@ class _Progress:
         self.gap = self.last_gap = self.best_gap = np.inf
         self.goal = 0.0
         self.is_feasible = self.is_close = self.is_stuck = False
+        self.best: Point
+        self.best_multipliers: Array
         self.ending: Status | None = None
         self._stalled = 0
 
@@ -120,7 +122,8 @@ class _Progress:
 def _begin(problem: Problem, start: Start | None) -> tuple[Start, Point]:
     """Return the start and its point, or zero where that is better.
 
-    It is where a start from a sample does not know of rows that are far out; its Hessian does not know of them either.
+    It is where a start from a sample does not know of rows that are far out; its Hessian does not know of them
+    either.
     """
     zero = np.zeros(problem.design.shape[1])
     if start is not None and np.any(start.theta):
@@ -143,8 +146,10 @@ def _estimate_gap(problem: Problem, point: Point, multipliers: Array) -> float:
     return gap + float(np.abs(r[unpenalised]) @ problem.radius(point.theta)[unpenalised])
 
 
-def _finish(problem: Problem, point: Point, multipliers: Array, curvature: Curvature, progress: _Progress) -> Solution:
-    """Return the point one step further, or as it is where that is better, with a certificate of scores computed anew.
+def _finish(
+    problem: Problem, point: Point, multipliers: Array, curvature: Curvature, progress: _Progress
+) -> Solution:
+    """Return the point one step further, or as it is where that is better, with its certificate.
 
     The step uses the last model and costs no pass but the one for its scores. It squares what is left of the error,
     which makes decisions depend far less on rounding than the tolerance would allow.
@@ -163,7 +168,9 @@ def _finish(problem: Problem, point: Point, multipliers: Array, curvature: Curva
 def _better(problem: Problem, point: Point, *candidates: Array) -> Array:
     """Return the multipliers with the higher dual bound, where there is one."""
     dual = point.dual
-    return candidates[0] if dual is None else max(candidates, key=lambda nu: problem.dual_bound(point.theta, nu, dual))
+    if dual is None:
+        return candidates[0]
+    return max(candidates, key=lambda nu: problem.dual_bound(point.theta, nu, dual))
 
 
 @dataclass(frozen=True)

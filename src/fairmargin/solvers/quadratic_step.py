@@ -1,7 +1,7 @@
 """The step of Newton's method under a few linear constraints, and the small dense algebra it takes.
 
-The quadratic model of ``L`` at ``theta`` with Hessian ``H`` and gradient ``g`` is minimised over ``lower <= A theta <= upper``.
-With ``H`` factored once, that is a dual problem in K unknowns (:func:`solve_box_dual`):
+The quadratic model of ``L`` at ``theta`` with Hessian ``H`` and gradient ``g`` is minimised over ``lower <= A theta
+<= upper``. With ``H`` factored once, that is a dual problem in K unknowns (:func:`solve_box_dual`):
 
     M = A H^-1 A',  q = A (theta - H^-1 g),  nu from (M, q, bounds),  step = -H^-1 (g + A' nu).
 """
@@ -29,10 +29,10 @@ _ROUNDS = 30  # of the proximal method, each of which gains some ten digits
 class Factor:
     """Cholesky factor of a positive semidefinite matrix, equilibrated and minimally shifted.
 
-    The matrix is scaled to a unit diagonal first, so that badly scaled columns lose no digits, and shifted by ``shift``
-    (relative) so that collinear columns have a factor at all. In Newton's method the shift is a proximal term: it
-    damps steps where there is no curvature and leaves the solution where it is. ``pivot``, the smallest pivot of the
-    scaled matrix, tells how large an error in the matrix would still be harmless.
+    The matrix is scaled to a unit diagonal first, so that badly scaled columns lose no digits, and shifted by
+    ``shift`` (relative) so that collinear columns have a factor at all. In Newton's method the shift is a proximal
+    term: it damps steps where there is no curvature and leaves the solution where it is. ``pivot``, the smallest
+    pivot of the scaled matrix, tells how large an error in the matrix would still be harmless.
     """
 
     def __init__(self, matrix: Array, shift: float = LEAST_SHIFT) -> None:

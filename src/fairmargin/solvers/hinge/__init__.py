@@ -1,7 +1,8 @@
 """The hinge loss, exactly: three solvers for the problem that smooth methods cannot take.
 
 ``multipliers`` is the one in use: Newton's method on a rounded corner that sharpens, on the rows near the margin.
-``interior_point`` and, without a penalty, ``linear_program`` take over where it does not reach the accuracy asked for.
+``interior_point`` and, without a penalty, ``linear_program`` take over where it does not reach the accuracy asked
+for.
 """
 
 from fairmargin.solvers.hinge.intercept import centre_flat_intercept

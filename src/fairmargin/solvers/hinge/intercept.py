@@ -1,7 +1,7 @@
 """Which intercept, where the hinge losses leave a choice.
 
-As functions of the intercept the losses are piecewise linear, and their sum can be flat at its minimum: then rounding,
-which differs from machine to machine, would choose. The middle of the interval is taken instead.
+As functions of the intercept the losses are piecewise linear, and their sum can be flat at its minimum: then
+rounding, which differs from machine to machine, would choose. The middle of the interval is taken instead.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _NEAR = 1e-7  # shifts of the intercept within which a row may be on either side
 def centre_flat_intercept(problem: Problem, solution: Solution) -> Solution:
     """Return the solution with its intercept in the middle of the interval on which the objective is least.
 
-    A row with ``y = +1`` has slope ``-c`` up to the shift at which its margin is 1, a row with ``y = -1`` has slope ``c``
-    from there on: the slope of the sum is the weight of the corners passed, less the positive class's weight.
+    A row with ``y = +1`` has slope ``-c`` up to the shift at which its margin is 1, a row with ``y = -1`` has slope
+    ``c`` from there on: the slope of the sum is the weight of the corners passed, less the positive class's weight.
     """
     if not problem.design.fit_intercept or problem.ridge[-1] > 0 or np.any(problem.rows[:, -1]):
         return solution

@@ -86,11 +86,11 @@ def solve_interior_point(
         # 1. Test, with the multipliers that belong to these dual variables.
         sums = problem.dual_sums(scores, unit * point.alpha)
         here = _certified(problem, rows, point, scores, sums, unit, accuracy.tol, n_iter)
-        is_better = best is None or _error(here) < _error(best)
+        error, least = _error(here), np.inf if best is None else _error(best)
         # Far from the optimum neither gap nor violation says much: patience begins where the gap does.
-        has_stalled = here.certificate.gap < _NEAR and best is not None and _error(here) >= 0.9 * _error(best)
-        stalled = stalled + 1 if has_stalled else 0
-        best = here if is_better else best
+        stalled = stalled + 1 if here.certificate.gap < _NEAR and error >= 0.9 * least else 0
+        if best is None or error < least:
+            best = here
         if best.certificate.status == "solved" or n_iter == accuracy.max_iter:
             break
         # 2. Step: predictor, centring, corrector.
@@ -121,7 +121,9 @@ def _certified(
     return Solution(point.theta, nu, scores, problem.balanced(unit * point.alpha, nu, sums), proof)
 
 
-def _step_or_none(problem: Problem, rows: _Rows, at: _Point, scores: Array, pull: Array) -> tuple[_Point, Array] | None:
+def _step_or_none(
+    problem: Problem, rows: _Rows, at: _Point, scores: Array, pull: Array
+) -> tuple[_Point, Array] | None:
     try:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # ends in LinAlgError or no step
             return _iterate(problem, rows, at, scores, pull)

@@ -2,8 +2,8 @@
 
     min  sum_i c_i xi_i + t' theta   s.t.  m_i + xi_i >= 1  (alpha_i),  xi >= 0,  lower <= A theta <= upper  (nu)
 
-Interior-point and multiplier methods come near the optimum of such a problem, but flat directions keep them from the last
-digits. This is the last resort: it holds the features in memory once more, as a sparse matrix.
+Interior-point and multiplier methods come near the optimum of such a problem, but flat directions keep them from
+the last digits. This is the last resort: it holds the features in memory once more, as a sparse matrix.
 """
 
 from __future__ import annotations

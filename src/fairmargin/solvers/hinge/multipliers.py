@@ -1,15 +1,15 @@
 """The hinge loss by Newton's method: the method of multipliers on its corner.
 
-The Moreau envelope of the hinge loss around dual variables ``a`` (N,) is a smoothed hinge of width ``h`` at shifted margins:
-``min_v max(v, 0) + a (1 - m - v) + (1 - m - v)^2 / (2 h)`` is, up to a constant, ``smoothed(m - h a)``. So
+The Moreau envelope of the hinge loss around dual variables ``a`` (N,) is a smoothed hinge of width ``h`` at shifted
+margins: ``min_v max(v, 0) + a (1 - m - v) + (1 - m - v)^2 / (2 h)`` is, up to a constant, ``smoothed(m - h a)``. So
 
     theta <- argmin sum_i c_i smoothed_h(m_i - h a_i) + penalty   subject to the constraints   (Newton)
     a_i   <- clip(a_i + (1 - m_i) / h, 0, 1)
 
 is the proximal point method on the dual of the support vector machine. It converges for every ``h`` and faster the
-smaller ``h`` is; on a piecewise quadratic problem it ends after finitely many rounds. Only rows inside the rounded corner
-enter a Hessian, and these soon are few: an iteration costs little more than two passes over the data. Unlike an
-interior-point method it can start anywhere.
+smaller ``h`` is; on a piecewise quadratic problem it ends after finitely many rounds. Only rows inside the rounded
+corner enter a Hessian, and these soon are few: an iteration costs little more than two passes over the data. Unlike
+an interior-point method it can start anywhere.
 
 References: Rockafellar, Augmented Lagrangians and applications of the proximal point algorithm, 1976;
 Li, Sun and Toh, A highly efficient semismooth Newton augmented Lagrangian method, 2018.
@@ -107,9 +107,7 @@ def _begin(problem: Problem, start: Start | None, accuracy: Accuracy) -> tuple[_
     return state, margins, reach
 
 
-def _solve_near(
-    problem: Problem, state: _Rounds, near: Index, margins: Array, accuracy: Accuracy
-) -> Solution | None:
+def _solve_near(problem: Problem, state: _Rounds, near: Index, margins: Array, accuracy: Accuracy) -> Solution | None:
     """Return the solution for the rows near the margin, certified on all rows; None where it was not found."""
     part = restrict(problem, near, margins)
     if state.dual is not None:
@@ -169,9 +167,7 @@ def _rounds(problem: Problem, state: _Rounds, tol: float, max_iter: int, least: 
             return inner
 
 
-def _fast_rounds(
-    problem: Problem, state: _Rounds, tol: float, max_iter: int, least: float = 0.0
-) -> Solution | None:
+def _fast_rounds(problem: Problem, state: _Rounds, tol: float, max_iter: int, least: float = 0.0) -> Solution | None:
     """Go on with few operations per iteration; None where that does not lead to ``tol`` or the rows are too many."""
     if state.start is None or state.dual is None or _is_large(problem):
         return None

@@ -1,7 +1,7 @@
 """The rows near the margin, on which the last rounds of the method of multipliers work.
 
-The loss of every other row is a straight line as long as that row does not cross the margin; together they are a linear
-term. Whether somebody crossed shows in the certificate on all rows.
+The loss of every other row is a straight line as long as that row does not cross the margin; together they are a
+linear term. Whether somebody crossed shows in the certificate on all rows.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from fairmargin.problem import Problem
 
-__all__ = ["find_crossed", "find_near", "restrict", "reach_of_warm_start"]
+__all__ = ["find_crossed", "find_near", "reach_of_warm_start", "restrict"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 # From a start with good dual variables the nearest rows are enough: this share of all, and several times as many as
-# there are columns, of which about so many sit on the margin itself. Found on Adult and Bank; a bad guess costs a round.
+# there are columns, of which about so many sit on the margin itself. Found on Adult and Bank; a bad guess costs a
+# round.
 _WARM_SHARE, _WARM_PER_COLUMN = 0.06, 4.0
 _WARM_REACH = 1e-3, 0.08
 
