@@ -218,7 +218,7 @@ class Ranking:
 
     def __init__(self, population: Population, scores: Array) -> None:
         self.population = population
-        self.order = np.argsort(-scores, kind="stable")
+        self.order = np.argsort(-scores)
         self.scores = scores.take(self.order)
         self.accepted = 1 + np.flatnonzero(self._steps() > 0)
         gain = np.cumsum(population.gain.take(self.order)).take(self.accepted - 1)
@@ -229,8 +229,10 @@ class Ranking:
         """Return how much further apart neighbouring scores are than rounding explains, (N - 1,)."""
         above, below = self.scores[:-1], self.scores[1:]
         rounding = max(_CLEARLY_APART, 8.0 * float(np.finfo(self.scores.dtype).eps))
-        typical = float(np.median(np.abs(self.scores)))  # a score near zero is a difference of larger terms
-        return above - below - rounding * np.maximum(typical, np.maximum(np.abs(above), np.abs(below)))
+        # A score near zero is a difference of larger terms: its rounding is that of a typical score.
+        quarter = len(self.scores) // 4
+        spread = float(self.scores[quarter]) - float(self.scores[-1 - quarter])
+        return above - below - rounding * np.maximum(spread, np.maximum(np.abs(above), np.abs(below)))
 
     def threshold(self, cut: int) -> float:
         """Return the score in the middle of the cut with index ``cut``."""
