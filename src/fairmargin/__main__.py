@@ -1,4 +1,4 @@
-"""The command ``fairmargin``, also ``python -m fairmargin``: starts fast, and says in one line what is missing."""
+"""The command ``fairmargin``, also ``python -m fairmargin``; a missing package is reported in one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import sys
 
 
 def main() -> int:
-    """Run the command line and return its exit status: 0, 1 (a check failed), 2 (an error), 130 (Ctrl-C)."""
+    """Run the command line and return its exit status; see :mod:`fairmargin.cli.entry`."""
+    _prepare_streams()
     status = _run()
     if status == 130:
         # Python remembers some interrupts that were handled, and would end by its own signal instead.
@@ -15,6 +16,16 @@ def main() -> int:
         sys.stderr.flush()
         os._exit(130)
     return status
+
+
+def _prepare_streams() -> None:
+    """Make the standard streams usable, whatever they are: closed, or in an encoding that lacks a character."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run() -> int:

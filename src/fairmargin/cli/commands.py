@@ -96,28 +96,27 @@ def audit(
     with steps(quiet) as step:
         from fairmargin.audit import audit as run_audit
         from fairmargin.report import audit_summary
-        from fairmargin.tables.groups import group_columns
+        from fairmargin.tables.groups import find_sensitive_columns, group_columns
 
         step("reading")
         asked = inputs.read_question(options)
         decided = inputs.read_decisions(asked, decision, model)
         step("comparing groups")
-        names_found = _sensitive_columns(decided.frame, asked.sensitive)
-        groups, said = group_columns(decided.frame, names_found, inputs.parse_bins(bins), missing_sensitive)
-        not_features = {*names_found, decided.column, asked.target}
-        features = decided.frame[[c for c in decided.frame if c not in not_features]]
+        attributes = find_sensitive_columns(decided.frame, asked.sensitive, decided.column)
+        references = inputs.parse_pairs(reference, "--reference", attributes)
+        groups, said = group_columns(decided.frame, attributes, inputs.parse_bins(bins), missing_sensitive)
         result = run_audit(
             decided.positive,
             pos_label=True,
             scores=decided.scores,
             sensitive_features=groups,
-            reference=inputs.parse_pairs(reference, "--reference"),
+            reference=references,
             intersections=intersections,
             threshold=threshold,
             min_people=min_people,
-            features=features if features.shape[1] else None,
+            features=_proxy_candidates(decided.frame, {*attributes, decided.column, asked.target}),
         )
-        settings: dict[str, Any] = {"target": asked.target, "positive": asked.positive, "sensitive": names_found}
+        settings: dict[str, Any] = {"target": asked.target, "positive": asked.positive, "sensitive": attributes}
         settings |= {"decision": decision, "model": model and model.name, "reference": reference}
         settings |= {"threshold": threshold, "min_people": min_people, "intersections": intersections}
         summary = audit_summary(
@@ -132,10 +131,12 @@ def audit(
     return _gate(summary, fail_under)
 
 
-def _sensitive_columns(frame: pd.DataFrame, names: list[str]) -> list[str]:
-    from fairmargin.tables import find_column
+def _proxy_candidates(frame: pd.DataFrame, not_features: set[str | None]) -> pd.DataFrame | None:
+    """Return the columns that may tell of a sensitive attribute; infinite numbers, of no rank, count as missing."""
+    import numpy as np
 
-    return [find_column(frame, name, "sensitive column", field="sensitive") for name in dict.fromkeys(names)]
+    features = frame[[column for column in frame if column not in not_features]]
+    return features.replace([np.inf, -np.inf], np.nan) if features.shape[1] else None
 
 
 def _gate(summary: dict[str, Any], fail_under: float | None) -> int:
@@ -212,7 +213,7 @@ def train(
         step("writing")
         outputs.write("model", to_json(model))
     outputs.write_summary(summary, quiet)
-    outputs.say(f"model: {output}", quiet)
+    outputs.say_where("model", quiet)
 
 
 def predict(
@@ -241,6 +242,7 @@ def predict(
     outputs = Outputs(inputs.read_files(context.params), decisions=output)
     with steps(quiet) as step:
         from fairmargin.tables import find_column
+        from fairmargin.tables.spreadsheet import to_csv
 
         step("reading")
         fitted = inputs.read_model(model)
@@ -255,19 +257,12 @@ def predict(
         notes = [*table.notes, *fitted.encoder.warnings(table.frame)]
         accepted = int((result["decision"] == fitted.labels[1]).sum())
         as_parquet = output.suffix.lower() in (".parquet", ".pq")
-        content = _as_parquet(result) if as_parquet else _as_csv(result, escape_formulas)
+        content = _as_parquet(result) if as_parquet else to_csv(result, escape=escape_formulas)
         step("writing")
     outputs.write("decisions", content)
     if not quiet:
         for line in (*notes, f"{len(result):,} people, {accepted:,} decided {fitted.labels[1]!r}"):
             print(clean(line), file=sys.stderr)
-
-
-def _as_csv(frame: pd.DataFrame, escape: bool) -> bytes:
-    from fairmargin.tables.spreadsheet import escape_formulas
-
-    text = (escape_formulas(frame) if escape else frame).to_csv(index=False)
-    return text.encode("utf-8", "backslashreplace")
 
 
 def _as_parquet(frame: pd.DataFrame) -> bytes:
@@ -328,4 +323,4 @@ def frontier(
         summary = jobs.trace(study, unfitted, n_points=points, individual_loss=individual_loss, progress=step)
         step("writing")
     outputs.write_summary(summary, quiet)
-    outputs.say(f"report: {output}", quiet)
+    outputs.say_where("html", quiet, "report")

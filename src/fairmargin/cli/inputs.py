@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,13 +170,15 @@ def read_model(path: Path) -> TabularModel:
     return model
 
 
-def parse_pairs(given: list[str] | None, flag: str) -> dict[str, str]:
-    """Return what an option of the form COL=VALUE, given several times, says."""
+def parse_pairs(given: list[str] | None, flag: str, columns: Sequence[str] | None = None) -> dict[str, str]:
+    """Return what an option of the form COL=VALUE says; ``columns`` are those that it may name."""
     pairs: dict[str, str] = {}
     for text in given or []:
         name, equals, value = text.partition("=")
         if not equals or not name or not value:
             raise DataError(f"{flag} takes COL=VALUE, got {text!r}.")
+        if columns is not None and name not in columns:
+            raise DataError(f"{flag} names {name!r}, which is no sensitive column.")
         if name in pairs:
             raise DataError(f"{flag} is given twice for {name!r}.")
         pairs[name] = value

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from fairmargin.atomic_write import check_writable, is_same_file, write_atomic
 from fairmargin.exceptions import DataError
+from fairmargin.formatting import clean
 
 __all__ = ["Outputs", "Steps", "steps"]
 
@@ -68,10 +69,11 @@ class Outputs:
 
             show(summary)
 
-    def say(self, line: str, quiet: bool) -> None:
-        """Print a last line beside the results."""
-        if not quiet:
-            print(line, file=sys.stderr if self.to_stdout else sys.stdout)
+    def say_where(self, kind: str, quiet: bool, name: str | None = None) -> None:
+        """Print where an output, called ``name``, was written."""
+        path = self.paths[kind]
+        if not quiet and str(path) != _STANDARD:
+            print(clean(f"{name or kind}: {path}"), file=sys.stderr if self.to_stdout else sys.stdout)
 
 
 class Steps(Protocol):

@@ -77,8 +77,10 @@ def _as_utf8(source: str, content: bytes, encoding: str) -> bytes:
             content = content.removeprefix(codecs.BOM_UTF8)
         else:
             content = content.decode(encoding).removeprefix("\ufeff").encode()
-    except (LookupError, UnicodeError):  # LookupError: there is no such encoding
+    except UnicodeError:
         raise _wrong_encoding(source, content, encoding) from None
+    except LookupError:
+        raise DataError(f"There is no text encoding {shorten(encoding)!r}.", field="encoding") from None
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise _wrong_encoding(source, content, encoding)
     if b"\0" in content:
@@ -138,7 +140,10 @@ def _guess_delimiter(sample: str) -> str:
     """Return the delimiter under which most of the first lines have the same number of columns."""
 
     def evenness(delimiter: str) -> tuple[float, int]:
-        sizes = Counter(len(row) for row in _records(sample, delimiter))
+        try:
+            sizes = Counter(len(row) for row in _records(sample, delimiter))
+        except DataError:  # the wrong delimiter can make a field longer than any may be
+            return 0.0, 0
         size, often = sizes.most_common(1)[0]
         return (often / sizes.total(), size) if size > 1 else (0.0, 0)
 
@@ -221,8 +226,8 @@ def _check_widths(source: str, content: bytes, delimiter: str, width: int, *, li
     if found is not None:
         line, fields = found
         raise DataError(
-            f"Line {line + lines_before:,} of {source} has {fields} fields where the first has {width}; "
-            "a field that holds the delimiter must be quoted."
+            f"Line {line + lines_before:,} of {source} has {fields} field{'' if fields == 1 else 's'} where the "
+            f"first has {width}; a field that holds the delimiter must be quoted."
         )
 
 

@@ -12,11 +12,25 @@ from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
-from fairmargin.tables.columns import MISSING_GROUP, as_text, is_number_column
+from fairmargin.tables.columns import MISSING_GROUP, as_text, find_column, is_number_column
 
-__all__ = ["group_column", "group_columns"]
+__all__ = ["find_sensitive_columns", "group_column", "group_columns"]
 
 _MAX_CODES = 10  # numbers of more distinct values than this are measurements, not codes, and are cut
+
+
+def find_sensitive_columns(frame: pd.DataFrame, names: Sequence[str], target: str | None = None) -> list[str]:
+    """Return the sensitive columns of a frame; raise unless there are some, all different and none is the target."""
+    found = [find_column(frame, name, "sensitive column", field="sensitive") for name in names]
+    if not found:
+        raise DataError("Name at least one sensitive column.", field="sensitive")
+    if len(set(found)) < len(found):
+        raise DataError("A sensitive column is named twice.", field="sensitive")
+    if target in found:
+        raise DataError(
+            f"The column {shorten(target)!r} cannot be the target and sensitive at once.", field="sensitive"
+        )
+    return found
 
 
 def group_columns(

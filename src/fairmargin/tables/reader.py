@@ -94,7 +94,7 @@ def read_table(
     if content[:2] == b"\x1f\x8b":
         content = _decompress(path.name, content, max_bytes)
     if content[:4] == b"PAR1":
-        frame, notes = _read_parquet(path.name, content, max_bytes), list[str]()
+        frame, notes = _read_parquet(path.name, content, max_bytes)
     else:
         options: dict[str, Any] = {"names": names, "header": header, "delimiter": delimiter, "encoding": encoding}
         frame, notes = read_csv(path.name, content, missing=tuple(missing), **options)
@@ -110,11 +110,13 @@ def _read_bytes(path: Path, max_bytes: int) -> bytes:
             regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
             content = file.read() if regular else file.read(max_bytes + 1)
     except FileNotFoundError:
-        raise DataError(f"There is no file {str(path)!r}{_nearby(path)}") from None
+        raise DataError(f"There is no file {shorten(path, 200)!r}{_nearby(path)}") from None
     except IsADirectoryError:
         raise DataError(f"{str(path)!r} is a folder, not a file.") from None
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        raise DataError(f"{str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+        raise DataError(
+            f"{shorten(path, 200)!r} cannot be read: {getattr(error, 'strerror', None) or error}."
+        ) from None
     if not regular and len(content) > max_bytes:
         raise _too_large(path.name, max_bytes)
     if not content.strip():
@@ -152,9 +154,9 @@ def _decompress(name: str, content: bytes, max_bytes: int) -> bytes:
     return text
 
 
-def _read_parquet(name: str, content: bytes, max_bytes: int) -> pd.DataFrame:
+def _read_parquet(name: str, content: bytes, max_bytes: int) -> tuple[pd.DataFrame, list[str]]:
     try:
-        from pyarrow import parquet
+        from pyarrow import parquet, types
     except ImportError:
         raise DataError('Reading Parquet needs pyarrow: pip install "fairmargin[cli]".') from None
     try:
@@ -162,14 +164,20 @@ def _read_parquet(name: str, content: bytes, max_bytes: int) -> pd.DataFrame:
         groups = (metadata.row_group(k) for k in range(metadata.num_row_groups))
         # Encoded pages can be far smaller than the values in memory, of eight bytes each at least.
         size = max(sum(group.total_byte_size for group in groups), 8 * metadata.num_rows * metadata.num_columns)
-        frame = pd.read_parquet(io.BytesIO(content)) if size <= max_bytes else None
+        if size > max_bytes:
+            raise _too_large(name, max_bytes)
+        schema = parquet.read_schema(io.BytesIO(content))
+        nested = [field.name for field in schema if types.is_nested(field.type)]
+        columns = [field.name for field in schema if field.name not in nested] if nested else None
+        frame = pd.read_parquet(io.BytesIO(content), columns=columns)
+    except DataError:
+        raise
     except Exception as error:  # pyarrow has many; none of them is ours
         raise DataError(f"{name} is a damaged Parquet file: {shorten(error, 200).rstrip('.')}.") from None
-    if frame is None:
-        raise _too_large(name, max_bytes)
     # pandas writes a frame's index as a column; it is data like the others where it has a name.
     named = any(level is not None for level in frame.index.names)
-    return frame.reset_index(drop=not named)
+    notes = [f"{shorten(column)!r} holds lists or records and was left out." for column in nested]
+    return frame.reset_index(drop=not named), notes
 
 
 def _clean_names(columns: Iterable[Any]) -> pd.Index:

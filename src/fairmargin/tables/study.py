@@ -14,7 +14,7 @@ from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
 from fairmargin.tables.columns import find_column
 from fairmargin.tables.encoding import TableEncoder
-from fairmargin.tables.groups import group_columns
+from fairmargin.tables.groups import find_sensitive_columns, group_columns
 from fairmargin.tables.reader import Table
 from fairmargin.tables.target import read_target
 
@@ -105,7 +105,7 @@ def prepare(
     """
     frame = table.frame
     target = find_column(frame, target, "target column", field="target")
-    sensitive = _sensitive_columns(frame, target, sensitive)
+    sensitive = find_sensitive_columns(frame, sensitive, target)
     chosen = _feature_columns(frame, target, sensitive, features, exclude)
     y, known, labels = read_target(frame[target], positive)
     notes = list(table.notes)
@@ -147,19 +147,6 @@ def prepare(
         settings,
         (*notes, *encoder.notes),
     )
-
-
-def _sensitive_columns(frame: pd.DataFrame, target: str, names: Sequence[str]) -> list[str]:
-    found = [find_column(frame, name, "sensitive column", field="sensitive") for name in names]
-    if not found:
-        raise DataError("Name at least one sensitive column.", field="sensitive")
-    if len(set(found)) < len(found):
-        raise DataError("A sensitive column is named twice.", field="sensitive")
-    if target in found:
-        raise DataError(
-            f"The column {shorten(target)!r} cannot be the target and sensitive at once.", field="sensitive"
-        )
-    return found
 
 
 def _feature_columns(
