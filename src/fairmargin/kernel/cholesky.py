@@ -47,6 +47,11 @@ class KernelMatrix(Protocol):
         """Return N."""
         ...
 
+    @property
+    def order(self) -> Index:
+        """A permutation of the rows, (N,), in which random numbers are given to them."""
+        ...
+
     def diagonal(self) -> Array:
         """Return ``k(x_i, x_i)``, shape (N,)."""
         ...
@@ -93,7 +98,8 @@ def factorise(kernel: KernelMatrix, tol: float, max_rank: int, seed: np.random.R
     landmarks = np.empty(0, dtype=np.intp)
     left = diagonal.copy()
     # Equal pivots are common (k(x, x) = 1, equal rows), and rounding must not choose between them.
-    preference = 1.0 + 1e-6 * np.random.default_rng(0).random(n)
+    preference = np.empty(n)
+    preference[kernel.order] = 1.0 + 1e-6 * np.random.default_rng(0).random(n)
     noise = 10.0 * max(kernel.precision, n * np.finfo(float).eps) * largest
     while len(landmarks) < max_rank and left.sum() > tol * total and left.max() > noise:
         r = len(landmarks)
@@ -131,7 +137,7 @@ def _choose(
 
     Pivots are compared after a factor ``preference`` (N,) on each row, which is close to 1.
     """
-    alive = np.flatnonzero(left > noise)
+    alive = kernel.order[left[kernel.order] > noise]
     # The largest of log-weights with Gumbel noise are a draw without replacement in proportion to the weights.
     keys = np.log(left[alive]) + seed.gumbel(size=len(alive))
     count = min(2 * size, len(alive))

@@ -146,8 +146,9 @@ class _Refinement:
         change = np.sum([multipliers.change for multipliers in lacking], axis=0)
         change[self._own] = 0.0
         # Rounded, so that equal changes (of equal rows, of multipliers at their bounds) tie on every machine.
-        ranking = np.round(change / max(float(change.max()), np.finfo(float).tiny), 6)
-        restless = np.argsort(-ranking, kind="stable")[: 0 if self._first else _SINGLES]
+        order = span.gram.order
+        ranking = np.round(change[order] / max(float(change.max()), np.finfo(float).tiny), 6)
+        restless = order[np.argsort(-ranking, kind="stable")[: 0 if self._first else _SINGLES]]
         restless = restless[change[restless] > 0]
         self._own[restless], self._first = True, False
         return span.extended([multipliers.function for multipliers in lacking], restless)
