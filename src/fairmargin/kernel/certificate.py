@@ -53,7 +53,7 @@ def certify(task: Task, solution: Solution, seen: Evaluation, scores: Array, tol
         value += 0.5 * seen.function.squared_norm
     bound = proof.dual_bound
     if seen.dual is not None:
-        bound = max(bound - 0.5 * span.outside(seen.dual), problem.trivial_bound)
+        bound = float(max(bound - 0.5 * span.outside(seen.dual), problem.trivial_bound))
     gap = _relative(problem, value, bound)
     off = gap if seen.dual is not None else _relative(problem, value, proof.objective)
     drift, is_rounding = _drift(task, solution, scores)
@@ -86,7 +86,8 @@ def _dual_coefficients(task: Task, solution: Solution) -> Array:
 
 def _drift(task: Task, solution: Solution, scores: Array) -> tuple[float, bool]:
     """Return by how much predictions miss what the solver promised at most, and whether that is rounding."""
-    rows, reach = task.problem.rows, float(np.max(np.abs(scores), initial=0.0))
+    rows = task.problem.rows
+    reach = max(float(np.max(np.abs(scores), initial=0.0)), np.finfo(float).eps)  # margins are of size 1
     off = np.abs(covariances(task, scores) - rows @ solution.theta)
     unit = np.abs(covariance_weights(task)).sum(axis=0)
     if len(solution.multipliers) > len(rows):  # promises to single people
