@@ -49,7 +49,7 @@ def certify(task: Task, outcome: Outcome, seen: Evaluation, scores: Array, tol: 
     proof = certify_function(task, outcome, seen.function.squared_norm, scores, tol=tol, rounding=ROUNDING)
     if seen.dual is None:
         return proof
-    bound = max(proof.dual_bound - 0.5 * _span(task).outside(seen.dual), task.problem.trivial_bound)
+    bound = float(max(proof.dual_bound - 0.5 * _span(task).outside(seen.dual), task.problem.trivial_bound))
     gap = task.problem.relative_gap(proof.objective, bound)
     status = proof.status if proof.status != "solved" or gap <= tol else "inaccurate"
     return replace(proof, dual_bound=bound, gap=gap, status=status)

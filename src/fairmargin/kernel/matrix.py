@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,14 @@ class Gram:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    @cached_property
+    def order(self) -> Index:
+        """The rows sorted by their content, so that draws do not depend on the order in which they are passed."""
+        size = abs(self.X).max(axis=0)
+        size = np.asarray(size.toarray() if sp.issparse(size) else size, dtype=np.float64).ravel()
+        direction = np.random.default_rng(0).standard_normal(len(size)) / np.where(size > 0, size, 1.0)
+        return np.argsort(self.X @ direction, kind="stable")
+
     def vectors(self, index: Index) -> Any:
         """Return the rows of X that prediction evaluates the kernel against."""
         return self.X[index]
@@ -211,6 +220,11 @@ class PrecomputedGram:
 
     def __len__(self) -> int:
         return int(self.K.shape[0])
+
+    @property
+    def order(self) -> Index:
+        """The rows as they are passed: nothing else is known of them."""
+        return np.arange(len(self))
 
     def vectors(self, index: Index) -> Array:
         """Return nothing: the rows behind the matrix are not known."""

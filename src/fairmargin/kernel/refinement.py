@@ -143,7 +143,10 @@ class _Refinement:
         # Multipliers that keep changing are those between their bounds: such rows get functions of their own.
         change = np.sum([multipliers.change for multipliers in lacking], axis=0)
         change[self._own] = 0.0
-        restless = np.argsort(-change, kind="stable")[: 0 if self._first else _SINGLES]
+        # Rounded, so that equal changes (of equal rows, of multipliers at their bounds) tie on every machine.
+        order = span.gram.order
+        ranking = np.round(change[order] / max(float(change.max()), np.finfo(float).tiny), 6)
+        restless = order[np.argsort(-ranking, kind="stable")[: 0 if self._first else _SINGLES]]
         restless = restless[change[restless] > 0]
         self._own[restless], self._first = True, False
         return span.extended([multipliers.function for multipliers in lacking], restless)

@@ -8,20 +8,24 @@ the rule.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairmargin.constraints import PRuleBound
 from fairmargin.exceptions import InfeasibleError
 from fairmargin.formulations.prule.families import unconstrained_candidate
 from fairmargin.formulations.prule.judge import Cut, Judge, make_judge
 from fairmargin.formulations.prule.search import Found, search
-from fairmargin.formulations.task import Outcome, Task, solve_task
+from fairmargin.formulations.outcome import Outcome
+from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Certificate, Solution
 
 __all__ = ["PRuleOutcome", "solve_p_rule"]
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +52,11 @@ class PRuleOutcome(Outcome):
     path_point: Any
     path_certificate: Certificate
     intercept_shift: float
+    judge: Judge = field(metadata={"fitted": False})
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "facts", self.fitted_attributes)
-
-    @property
-    def fitted_attributes(self) -> dict[str, Any]:
-        """The fitted attributes that only this constraint sets, by name."""
-        names = ("p_rule", "path", "path_point", "path_certificate", "intercept_shift")
-        return {f"{name}_": getattr(self, name) for name in names}
+    def broken(self, scores: Array) -> Array:
+        """Return by how many percentage points the decisions miss the rule; not positive where they keep it."""
+        return np.array([self.judge.percent - self.judge.reached(scores)])
 
 
 @solve_task.register
@@ -98,12 +98,14 @@ def _outcome(task: Task, judge: Judge, best: Found, free: Solution) -> PRuleOutc
     certificate = _certificate(task, free, theta, scores, proof)
     return PRuleOutcome(
         replace(found.solution, theta=theta, scores=scores, multipliers=multipliers, certificate=certificate),
+        task.problem.unconstrained(),
         free,
         p_rule=judge.reached(scores),
         path=found.path,
         path_point=found.point,
         path_certificate=proof,
         intercept_shift=-best.cut.threshold,
+        judge=judge,
     )
 
 
