@@ -63,19 +63,13 @@ def loss_weights(model, signed, weight):
     return weight * factor * (1.0 if np.isinf(model.C) else model.C)
 
 
-def penalty(model, X):
+def penalty(model, scores):
     """Return ``1/2 ||f||^2``, of a kernel machine by the values of ``f`` at its support vectors."""
     if np.isinf(model.C):
         return 0.0
     if hasattr(model, "coef_"):
         return 0.5 * float(np.sum(np.asarray(model.coef_, dtype=np.longdouble) ** 2))
-    support = model.support_vectors_
-    at = support if support.shape[0] else take(X, model.support_)
-    return 0.5 * float(model.dual_coef_[0] @ (model.decision_function(at) - model.intercept_[0]))
-
-
-def take(X, rows):
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    return 0.5 * float(model.dual_coef_[0] @ (scores[model.support_] - model.intercept_[0]))
 
 
 def score_errors(model, X, scores):
@@ -101,7 +95,7 @@ class Recomputed:
         c = loss_weights(model, self.signed, self.weight)
         margins = self.signed * self.scores
         self.losses = float(np.sum(c * value(margins), where=c > 0))
-        self.objective = self.losses + penalty(model, X)
+        self.objective = self.losses + penalty(model, self.scores)
         # Slopes grow with the loss at most twice as fast as the margin falls: the error at its far end counts.
         self.rounding = 2 * float(np.sum(c * slope(margins - self.errors) * self.errors, where=c > 0))
         self.rounding += 1e-13 * abs(self.objective)
