@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from fairmargin.constraints import PRuleBound
 from fairmargin.exceptions import InfeasibleError
+from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.prule.families import unconstrained_candidate
 from fairmargin.formulations.prule.judge import Cut, Judge, make_judge
 from fairmargin.formulations.prule.search import Found, search
-from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Certificate, Solution
 
