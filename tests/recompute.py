@@ -122,6 +122,7 @@ class Recomputed:
         weighted = Z * share
         rounding = np.abs(weighted).T @ self.errors + 4 * EPS * largest * (share[:, 0] @ np.abs(self.scores))
         rounding += 4 * EPS * len(self.scores) ** 0.5 * (np.abs(weighted).T @ np.abs(self.scores))
+        rounding += EPS * np.abs(weighted).sum(axis=0)  # scores of size 1, where constraints force them all to zero
         return weighted.T @ self.scores, rounding, np.abs(weighted).T @ np.abs(self.scores)
 
 

@@ -28,7 +28,7 @@ from fairmargin.solvers.hinge import (
     solve_interior_point,
     solve_multipliers,
 )
-from fairmargin.solvers.ladder import Bind, Rung, climb, in_single_precision
+from fairmargin.solvers.ladder import Bind, Rung, climb, in_single_precision, start_near
 from fairmargin.solvers.newton import solve_newton
 from fairmargin.solvers.proximal import solve_proximal
 
@@ -79,12 +79,8 @@ def _start_of_ladder(problem: Problem, accuracy: Accuracy) -> Start | None:
     """Return where to begin; the hinge loss begins with its corner rounded."""
     if not problem.loss.smooth:
         problem = replace(problem, loss=SmoothedHingeLoss(FIRST_WIDTH))
-    rung = climb(problem, tol=accuracy.tol)
-    return None if rung is None else _start_from(rung.first)
-
-
-def _start_from(solution: Solution) -> Start:
-    return Start(solution.theta, solution.multipliers, solution.hessian)
+    rung = climb(problem, accuracy)
+    return None if rung is None else rung.start(rung.first)
 
 
 def solve_with_reference(
@@ -119,22 +115,22 @@ def solve_with_reference(
     rung = None
     with np.errstate(over="ignore", invalid="ignore"):
         if problem.loss.smooth and near is None:
-            rung = climb(problem, bind, accuracy.tol, reference_tol)
+            rung = climb(problem, accuracy, bind, reference_tol)
     starts = near or (None, None)
     if rung is not None:
-        starts = _start_from(rung.first), None
+        starts = rung.start(rung.first), None
     if rung is not None and rung.is_everybody and reference_tol > accuracy.tol:
         reference = _in_double(alone, rung)
     else:
         reference = solve(alone, start=starts[0], accuracy=accuracy)
     bound = bind(problem, reference)
     if bound.violation(reference.theta) == 0.0 and reference.certificate.gap > accuracy.tol:
-        reference = solve(alone, start=_start_from(reference), accuracy=accuracy)  # it may be the answer
+        reference = solve(alone, start=start_near(reference), accuracy=accuracy)  # it may be the answer
     if bound.violation(reference.theta) == 0.0:
         return reference, replace(reference, multipliers=np.zeros(bound.n_rows))
     start = starts[1]
     if rung is not None and rung.second is not None:
-        start = _start_from(rung.second)
+        start = rung.start(rung.second)
         if not rung.is_everybody:  # the error that a sample makes in one it makes in the other
             start = replace(start, theta=start.theta + (reference.theta - rung.first.theta))
     elif near is None:

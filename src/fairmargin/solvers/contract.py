@@ -50,12 +50,15 @@ class Start:
         Of ``L``, at or near ``theta``.
     alpha : (N,) or None
         Dual variables; only the method of multipliers uses them.
+    n_iter : int
+        Iterations on the same rows that were spent to get there; they count.
     """
 
     theta: Array
     multipliers: Array | None = None
     hessian: Array | None = None
     alpha: Array | None = None
+    n_iter: int = 0
 
     @classmethod
     def at(cls, solution: Solution) -> Start:

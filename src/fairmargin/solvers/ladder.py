@@ -25,7 +25,7 @@ from fairmargin.solvers.curvature import form_hessian, is_well_conditioned
 from fairmargin.solvers.evaluation import evaluate
 from fairmargin.solvers.newton import solve_newton
 
-__all__ = ["Bind", "Rung", "climb", "in_single_precision"]
+__all__ = ["Bind", "Rung", "climb", "in_single_precision", "start_near"]
 
 Array = NDArray[np.float64]
 Bind = Callable[[Problem, Solution], Problem]  # from a problem and its unconstrained solution to the one under bounds
@@ -47,13 +47,20 @@ class Rung:
     second: Solution | None = None
     is_everybody: bool = False  # all rows, in single precision
 
+    def start(self, solution: Solution) -> Start:
+        """Return a start at one of the two solutions, for the whole problem."""
+        n_iter = solution.certificate.n_iter if self.is_everybody else 0
+        return replace(start_near(solution), n_iter=n_iter)
+
     @property
     def is_finite(self) -> bool:
         """Whether the solutions are numbers."""
         return all(np.all(np.isfinite(s.theta)) for s in (self.first, self.second) if s is not None)
 
 
-def climb(problem: Problem, bind: Bind | None = None, tol: float = 1e-9, reference_tol: float = 0.0) -> Rung | None:
+def climb(
+    problem: Problem, accuracy: Accuracy, bind: Bind | None = None, reference_tol: float = 0.0
+) -> Rung | None:
     """Return approximate solutions to start from, or None where the data are too few for a ladder.
 
     Without ``bind`` the problem is solved as it is; with it, first without its constraints (to ``reference_tol`` at
@@ -62,14 +69,15 @@ def climb(problem: Problem, bind: Bind | None = None, tol: float = 1e-9, referen
     whole = problem.single()
     rung: Rung | None = None
     for sample in _samples(problem, whole):
-        rung = _share_hessian(sample, _solve_rung(sample, bind, rung, (_SAMPLE, _SAMPLE)))
+        goal = replace(_SAMPLE, max_iter=min(_SAMPLE.max_iter, accuracy.max_iter))
+        rung = _share_hessian(sample, _solve_rung(sample, bind, rung, (goal, goal)))
         if not rung.is_finite:
             return None
     if rung is None or whole is None or not is_well_conditioned(rung.first.hessian):
         return rung
-    goals = [Accuracy(max(10.0 * tol, _SINGLE_FLOOR), _SINGLE_STEPS, proof=False)] * 2
-    goals[0] = replace(goals[0], tol=max(goals[0].tol, reference_tol))
-    top = replace(_solve_rung(whole, bind, rung, (goals[0], goals[1])), is_everybody=True)
+    goal = Accuracy(max(10.0 * accuracy.tol, _SINGLE_FLOOR), min(_SINGLE_STEPS, accuracy.max_iter), proof=False)
+    first = replace(goal, tol=max(goal.tol, reference_tol))
+    top = replace(_solve_rung(whole, bind, rung, (first, goal)), is_everybody=True)
     return top if top.is_finite else rung
 
 
@@ -110,7 +118,7 @@ def _solve_rung(
     problem: Problem, bind: Bind | None, below: Rung | None, accuracies: tuple[Accuracy, Accuracy]
 ) -> Rung:
     alone = problem if bind is None else problem.unconstrained()
-    start = None if below is None else _start_at(below.first)
+    start = None if below is None else start_near(below.first)
     first = solve_newton(alone, start=start, accuracy=accuracies[0])
     if bind is None:
         return Rung(first)
@@ -120,12 +128,13 @@ def _solve_rung(
     if below is None or below.second is None:
         start = Start(first.theta, hessian=first.hessian)
     else:
-        start = _start_at(below.second)
+        start = start_near(below.second)
         start = replace(start, theta=start.theta + (first.theta - below.first.theta))
     return Rung(first, solve_newton(bound, start=start, accuracy=accuracies[1]))
 
 
-def _start_at(solution: Solution) -> Start:
+def start_near(solution: Solution) -> Start:
+    """Return a start at a solution of nearly the same problem, on other rows perhaps: without dual variables."""
     return Start(solution.theta, solution.multipliers, solution.hessian)
 
 

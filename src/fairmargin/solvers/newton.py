@@ -44,7 +44,7 @@ def solve_newton(problem: Problem, *, start: Start | None = None, accuracy: Accu
     point = add_gradient(problem, centre_intercept(problem, point) if accuracy.proof else point, accuracy.proof)
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
     curvature = Curvature(problem, start.hessian)
-    progress = _Progress(problem, accuracy)
+    progress = _Progress(problem, accuracy, start.n_iter)
     while True:
         # 1. Test: how far is this point from the optimum, and is there progress?
         progress.measure(point, multipliers)
@@ -74,9 +74,8 @@ def solve_newton(problem: Problem, *, start: Start | None = None, accuracy: Accu
 class _Progress:
     """Keeps the gap from iteration to iteration, the best point, and the reason to stop."""
 
-    def __init__(self, problem: Problem, accuracy: Accuracy) -> None:
-        self.problem, self.accuracy = problem, accuracy
-        self.n_iter = 0
+    def __init__(self, problem: Problem, accuracy: Accuracy, n_iter: int) -> None:
+        self.problem, self.accuracy, self.n_iter = problem, accuracy, n_iter
         self.gap = self.last_gap = self.best_gap = np.inf
         self.goal = 0.0
         self.is_feasible = self.is_close = self.is_stuck = False
