@@ -44,8 +44,8 @@ def certify(task: Task, solution: Solution, seen: Evaluation, scores: Array, tol
     The objective is computed from the function itself: losses from the scores, the penalty as ``1/2 beta' K beta``.
     On a refined span the bound holds for the whole space of the kernel, otherwise it is the solution's. The violation
     is the solution's plus what covariances (under promises to single people: scores) differ by. ``"solved"``
-    remains so if the gap is at most ``tol`` on a refined span, the objective within ``tol`` of the solver's on
-    another, and covariances and promises are those of the solver but for rounding.
+    remains so if the gap is at most ``tol`` on a refined span, or the objective within ``tol`` of the solver's on
+    another, and if covariances and promises are those of the solver but for rounding.
     """
     problem, proof, span = task.problem, solution.certificate, _span(task)
     value = float(problem.weight @ problem.loss.value(problem.y * scores))
@@ -90,9 +90,11 @@ def _drift(task: Task, solution: Solution, scores: Array) -> tuple[float, bool]:
     reach = max(float(np.max(np.abs(scores), initial=0.0)), np.finfo(float).eps)  # margins are of size 1
     off = np.abs(covariances(task, scores) - rows @ solution.theta)
     unit = np.abs(covariance_weights(task)).sum(axis=0)
-    if len(solution.multipliers) > len(rows):  # promises to single people
+    same = True
+    if len(solution.multipliers) > len(rows):  # promises to single people, on their losses and decisions
         off, unit = np.append(off, np.max(np.abs(scores - solution.scores))), np.append(unit, 1.0)
-    return float(np.max(off, initial=0.0)), bool(np.all(off <= ROUNDING * unit * reach))
+        same = np.array_equal(scores >= 0, solution.scores >= 0)
+    return float(np.max(off, initial=0.0)), same and bool(np.all(off <= ROUNDING * unit * reach))
 
 
 def balanced(problem: Problem, alpha: Array) -> Array:
