@@ -89,6 +89,7 @@ def factorise(kernel: KernelMatrix, tol: float, max_rank: int, seed: np.random.R
     It also ends where the remainder is rounding.
     """
     diagonal = kernel.diagonal()
+    _check_finite(diagonal)
     total, largest = float(diagonal.sum()), float(diagonal.max())
     if np.min(diagonal) < 0:
         raise IndefiniteKernelError(_indefinite("k(x, x) is negative for some row"))
@@ -187,6 +188,14 @@ def check_positive(kernel: KernelMatrix, seed: np.random.RandomState) -> None:
         raise IndefiniteKernelError(_indefinite("its matrix has negative eigenvalues")) from None
 
 
+def _check_finite(entries: Array) -> None:
+    """Raise if the kernel, or the sum of these entries, exceeds the range of floating point numbers."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(np.sum(entries))
+    if not finite:
+        raise ValueError("The kernel matrix has entries that are too large to compute with; scale the features.")
+
+
 def _indefinite(why: str) -> str:
     return (
         f"The kernel is indefinite, so it is not an inner product and the problem is not convex ({why}); use another "
@@ -203,6 +212,7 @@ def positive_part(kernel: KernelMatrix, tol: float, max_rank: int, seed: np.rand
     n = len(kernel)
     landmarks = np.arange(n) if n <= max_rank else np.sort(seed.choice(n, max_rank, replace=False))
     matrix = kernel.block(landmarks, landmarks)
+    _check_finite(matrix)
     values, vectors = scipy.linalg.eigh(0.5 * (matrix + matrix.T), check_finite=False)
     values, vectors = values[::-1], vectors[:, ::-1]
     positive = np.maximum(values, 0.0)

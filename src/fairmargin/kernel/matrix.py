@@ -129,7 +129,8 @@ class Kernel:
         product += self.coef0
         if self.function == "sigmoid":
             return np.tanh(product, out=product)
-        return _power(product, self.degree)
+        with np.errstate(over="ignore"):  # the factorisation checks the diagonal, which is the largest
+            return _power(product, self.degree)
 
     def _call(self, X: Any, Y: Any) -> Array:
         assert callable(self.function)
