@@ -1,7 +1,11 @@
-"""What all tests share: one BLAS thread, and tests that need data files or a browser.
+"""What all tests share: one BLAS thread, one check of every fit, and tests that need data files or a browser.
 
 Such tests are skipped, with the reason, where the files or the browser are not there. Where
 ``FAIRMARGIN_REQUIRE_DATA=1`` is set they fail instead: nothing may be left out in silence.
+
+**Every fit is checked.** Whatever a test is about, a fit that it makes, alone or as a point of a frontier, either is
+called solved and its certificate holds when it is recomputed from the fitted attributes (``recompute.py``), or a
+warning was given. ``@pytest.mark.unchecked_fits`` is for tests that break the library on purpose.
 """
 
 import os
@@ -10,10 +14,15 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import functools
 import shutil
+import threading
+import warnings
 
 import hypothesis
 import pytest
+
+import recompute
 
 hypothesis.settings.register_profile("fairmargin", deadline=None)
 hypothesis.settings.load_profile("fairmargin")
@@ -27,6 +36,100 @@ def pytest_runtest_setup(item):
             if os.environ.get("FAIRMARGIN_REQUIRE_DATA") == "1":
                 pytest.fail(f"{reason} (FAIRMARGIN_REQUIRE_DATA=1 does not allow to skip)", pytrace=False)
             pytest.skip(reason)
+
+
+class FitCheck:
+    """Wraps ``fit`` of the estimators: checks the fitted attributes, and remembers the warnings of each thread.
+
+    The wrapped methods keep their signatures, and no class or instance gains an attribute, so that clones, pickles
+    and metadata routing are as without. ``warnings.warn`` is wrapped rather than recorded: filters stay as they are.
+    """
+
+    LARGEST = 5_000_000  # entries of X times classifiers above which a frontier's points are sampled
+
+    def __init__(self):
+        self.enabled = True
+        self.checked = 0
+        self._local = threading.local()
+        self._undo = []
+
+    def install(self):
+        from fairmargin import FairnessFrontier, FairSVC
+        from fairmargin.base import FairClassifier
+
+        self._replace(warnings, "warn", self._listen(warnings.warn))
+        for cls in {FairClassifier, FairSVC, *every_subclass(FairClassifier)}:
+            if "fit" in vars(cls):
+                self._replace(cls, "fit", self._checked(vars(cls)["fit"], lambda model: [model]))
+        self._replace(FairnessFrontier, "fit", self._checked(FairnessFrontier.fit, lambda model: model.estimators_))
+
+    def remove(self):
+        for owner, name, value in reversed(self._undo):
+            setattr(owner, name, value)
+
+    def _replace(self, owner, name, value):
+        self._undo.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    def _listen(self, warn):
+        @functools.wraps(warn)
+        def listened(message, category=None, stacklevel=1, *args, **more):
+            kind = type(message) if isinstance(message, Warning) else category
+            for heard in getattr(self._local, "heard", ()):
+                heard.append(getattr(kind, "__name__", "UserWarning"))
+            return warn(message, category, stacklevel + 1, *args, **more)
+
+        return listened
+
+    def _checked(self, fit, classifiers):
+        @functools.wraps(fit)
+        def checked(model, X, y, sample_weight=None, **more):
+            listening = self._local.__dict__.setdefault("heard", [])
+            heard = []
+            listening.append(heard)
+            try:
+                result = fit(model, X, y, sample_weight, **more)
+            finally:
+                listening.pop()
+            if self.enabled and not listening:
+                self._check(classifiers(model), heard, X, y, sample_weight, more.get("sensitive_features"))
+            return result
+
+        return checked
+
+    def _check(self, models, heard, X, y, sample_weight, people):
+        size = X.shape[0] * X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else 0
+        few = max(2, self.LARGEST // max(size, 1))
+        chosen = models if len(models) <= few else [*models[:: -(-len(models) // few)], models[-1]]
+        for model in chosen:
+            self.checked += 1
+            status = model.certificate_.status
+            if status != "solved":
+                if "ConvergenceWarning" not in heard:
+                    pytest.fail(f"{model!r} ended {status!r} without a warning", pytrace=False)
+                continue
+            found = recompute.faults(model, X, y, sample_weight, people)
+            if found and "ApproximationWarning" not in heard:
+                pytest.fail(f"{model!r} is called solved, but: {'; '.join(found)}", pytrace=False)
+
+
+def every_subclass(cls):
+    return {s for sub in cls.__subclasses__() for s in (sub, *every_subclass(sub))}
+
+
+@pytest.fixture(scope="session")
+def fit_check():
+    check = FitCheck()
+    check.install()
+    yield check
+    check.remove()
+
+
+@pytest.fixture(autouse=True)
+def _every_fit_is_checked(request, fit_check):
+    fit_check.enabled = request.node.get_closest_marker("unchecked_fits") is None
+    yield
+    fit_check.enabled = True
 
 
 def missing_data():

@@ -1,6 +1,12 @@
 """Fair kernel machines against libsvm, against a conic solver on the full kernel matrix, and at their limits."""
 
+import json
+import os
+import subprocess
+import sys
 import warnings
+from dataclasses import replace
+from pathlib import Path
 
 import cvxpy as cp
 import numpy as np
@@ -9,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -20,6 +26,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from fairmargin import (
     CovarianceBound,
     FairLinearSVC,
+    FairLogisticRegression,
     FairnessFrontier,
     FairSVC,
     IndividualLossBound,
@@ -28,10 +35,12 @@ from fairmargin import (
     PRuleBound,
     p_rule,
 )
-from fairmargin.cholesky import IndefiniteKernelError, factorise, positive_part
 from fairmargin.datasets import load_adult, make_nonlinear_synthetic
-from fairmargin.exceptions import ApproximationWarning, CovarianceWarning
-from fairmargin.kernel_matrix import Gram, Kernel, PrecomputedGram, make_kernel
+from fairmargin.exceptions import ApproximationWarning, CovarianceWarning, IndefiniteKernelError
+from fairmargin.formulations import run
+from fairmargin.kernel.certificate import Evaluation, certify
+from fairmargin.kernel.cholesky import factorise, positive_part
+from fairmargin.kernel.matrix import Gram, Kernel, PrecomputedGram, make_kernel
 
 TIGHT = {"approximation_tol": 1e-8, "tol": 1e-9}
 quiet = pytest.mark.filterwarnings("ignore::fairmargin.diagnostics.CovarianceWarning")
@@ -404,6 +413,193 @@ def test_frontier_of_kernels():
     exact, _ = conic(rbf_kernel(X, gamma=halfway._kernel.gamma), y, z, abs(halfway.covariance_.iloc[0]))
     assert halfway.certificate_.objective == pytest.approx(exact, rel=5e-3)
     assert halfway.certificate_.dual_bound <= exact
+
+
+# --- what is returned is what is certified
+
+
+def recomputed(clf, X, y, z, loss=lambda m: np.maximum(0, 1 - m)):
+    """Relative gap and covariance from nothing but fitted attributes."""
+    value = objective(clf, X, y, clf.C, loss)
+    return abs(value - clf.certificate_.dual_bound) / value, np.cov(z, clf.decision_function(X), bias=True)[0, 1]
+
+
+@quiet
+@pytest.mark.parametrize("C", [1e-4, 1.0, 1e3, 7.5e4, 1e6])
+@pytest.mark.parametrize("gamma", [1e-3, 3.6e-3, 0.1, 1e3])
+def test_solved_means_optimal_for_the_full_kernel(C, gamma):
+    """A rough round of refinement was taken for converged at large C: solved, with gaps of 20 and more."""
+    X, y, z = wild_people(25, d=5)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        clf = FairSVC(C, gamma=gamma, loss="squared_hinge", constraint=CovarianceBound(0.3, relative=True))
+        clf.fit(X, y, sensitive_features=z)
+    assert clf.certificate_.status == "solved"
+    assert not [w for w in said if w.category is ApproximationWarning]
+    gap, covariance = recomputed(clf, X, y, z, lambda m: np.maximum(0, 1 - m) ** 2)
+    assert gap <= clf.approximation_tol + clf.tol
+    assert clf.certificate_.gap == pytest.approx(gap, abs=1e-9)
+    assert clf.covariance_.iloc[0] == pytest.approx(covariance, abs=1e-9)
+    assert abs(covariance) <= 0.3 * abs(clf.unconstrained_covariance_.iloc[0]) + 1e-9
+
+
+@quiet
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+def test_what_cannot_be_proved_is_not_called_solved(loss):
+    """Entries of the kernel matrix from 1 to 1e7 and a penalty of next to nothing: eight digits are not to be had."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 1))
+    y = np.where(X[:, 0] + rng.standard_normal(60) > 0, 1, -1)
+    z = (X[:, 0] + 2 * rng.standard_normal(60) > 0).astype(int)
+    clf = FairSVC(1e6, kernel="poly", gamma=1.0, coef0=5.0, degree=8, loss=loss, **TIGHT)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        clf.fit(X, y, sensitive_features=z)
+    assert clf.certificate_.gap > 1e-7
+    assert clf.certificate_.status == "inaccurate"
+    assert any(issubclass(w.category, (ApproximationWarning, ConvergenceWarning)) for w in said)
+
+
+@quiet
+def test_an_objective_below_its_bound_is_a_gap():
+    X, y, z = wild_people(60)
+    clf = FairSVC(**TIGHT)
+    task = clf._prepare(X, y, None, z)
+    task = clf._refine(task, CovarianceBound())
+    solution = run(task, CovarianceBound()).solution
+    proof = solution.certificate
+    high = replace(solution, certificate=replace(proof, dual_bound=1.01 * proof.objective))
+    seen = Evaluation.of(task, high, task.coefficients(high)[0])
+    certificate = certify(task, high, seen, solution.scores, 1e-6)
+    assert certificate.gap > 0.009
+    assert certificate.status == "inaccurate"
+
+
+@pytest.mark.parametrize("kernel", [{}, {"kernel": "precomputed"}, {"kernel": "poly", "degree": 3, "coef0": 1.0}])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_no_penalty_and_a_kernel_that_fits_everything(kernel, loss):
+    X, y, z = wild_people(200)
+    X = X if kernel.get("kernel") != "precomputed" else rbf_kernel(X, gamma=0.1)
+    if kernel.get("kernel") == "poly":
+        X, y, z = X[:40], y[:40], z[:40]
+    with pytest.raises(ValueError, match=rf"C=inf drops the penalty.*full rank on {len(y)} rows\. Set a finite C"):
+        FairSVC(np.inf, loss=loss, **kernel).fit(X, y, sensitive_features=z)
+
+
+def test_no_penalty_and_too_many_dimensions():
+    X, y, z = wild_people(700, d=12)
+    with pytest.raises(ValueError, match="a rank of at least 400 on 700 rows"):
+        FairSVC(np.inf, kernel="poly", coef0=1.0).fit(X, y, sensitive_features=z)
+
+
+@quiet
+def test_no_penalty_and_a_kernel_of_small_rank():
+    """There no direction is left out, and the result is that of the linear classifier."""
+    X, y, z = wild_people(300, d=4)
+    kernel = FairSVC(np.inf, kernel="linear", loss="logistic").fit(X, y, sensitive_features=z)
+    linear = FairLogisticRegression(np.inf).fit(X, y, sensitive_features=z)
+    assert kernel.certificate_.status == "solved"
+    assert kernel.certificate_.objective == pytest.approx(linear.certificate_.objective, rel=1e-6)
+    np.testing.assert_allclose(kernel.decision_function(X), linear.decision_function(X), atol=1e-3)
+    with pytest.warns(ApproximationWarning, match="rank limit of 10"):
+        chosen = FairSVC(np.inf, max_rank=10, loss="logistic").fit(X, y, sensitive_features=z)
+    assert chosen.rank_ == 10
+    assert chosen.certificate_.status == "solved"
+
+
+@quiet
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix, lambda X: X.astype(np.float32)])
+@pytest.mark.parametrize("settings", [{}, {"refine": False, "approximation_tol": 0.3}, {"gamma": 300.0}])
+def test_predictions_are_the_scores_that_were_trained(kind, settings):
+    """Also for a kernel so narrow, on rows so far apart, that only copies of a row have anything in common."""
+    X, y, z = wild_people(150)
+    X = kind(np.vstack([50 * X, 50 * X[:30]]) if "gamma" in settings else np.vstack([X, X[:30]]))
+    y, z = np.append(y, y[:30]), np.append(z, z[:30])
+    clf = FairSVC(**settings)
+    constraint = CovarianceBound()
+    task = clf._refine(clf._prepare(X, y, None, z), constraint)
+    outcome = run(task, constraint)
+    clf._store(task, outcome)
+    scores = clf.decision_function(X)
+    np.testing.assert_allclose(scores, outcome.solution.scores, atol=1e-9)
+    mixed = np.random.default_rng(0).permutation(180)
+    np.testing.assert_allclose(clf.decision_function(X[mixed]), scores[mixed], atol=1e-12)
+    np.testing.assert_allclose([clf.decision_function(X[[i]])[0] for i in range(9)], scores[:9], atol=1e-12)
+
+
+def coded_people(n=300, seed=5):
+    """A table of whole-number codes with many equal rows."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.integers(0, 2, n), rng.integers(0, 3, (n, 3))]).astype(float)
+    z = (rng.random(n) < 0.3 + 0.4 * X[:, 0]).astype(int)
+    y = np.where(X[:, 1] + X[:, 0] - 1.5 + rng.standard_normal(n) > 0, 1, -1)
+    return X, y, z
+
+
+def decisions():
+    """Decisions of many classifiers on two tables, by name."""
+    made = {}
+    for table, (X, y, z) in {"codes": coded_people(), "wild": wild_people(200, d=5)}.items():
+        for settings in ({}, {"gamma": 5.0}, {"refine": False, "approximation_tol": 0.3}):
+            for loss in ("hinge", "logistic", "squared_hinge"):
+                for constraint in (None, CovarianceBound(0.0), LossBound(0.05)):
+                    clf = FairSVC(loss=loss, constraint=constraint, **settings)
+                    clf.fit(X, y, sensitive_features=z)
+                    made[f"{table} {settings} {loss} {constraint}"] = (clf.decision_function(X) >= 0).tolist()
+    return made
+
+
+@pytest.mark.slow
+def test_decisions_are_the_same_under_every_blas_kernel():
+    program = "import json, test_kernel; print(json.dumps(test_kernel.decisions()))"
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    made = []
+    for core in ("Prescott", "Haswell"):
+        environment = os.environ | {"OPENBLAS_CORETYPE": core}
+        here = Path(__file__).parent
+        done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        made.append(json.loads(done.stdout))
+    assert made[0].keys() == made[1].keys()
+    assert [name for name in made[0] if made[0][name] != made[1][name]] == []
+
+
+@quiet
+@pytest.mark.parametrize("make", [coded_people, wild_people])
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("settings", [{}, {"gamma": 5.0}, {"refine": False, "approximation_tol": 0.3}])
+def test_the_order_of_the_rows_does_not_matter(make, loss, settings):
+    X, y, z = make(200)
+    mixed = np.random.default_rng(1).permutation(200)
+    one = FairSVC(loss=loss, **settings).fit(X, y, sensitive_features=z)
+    other = FairSVC(loss=loss, **settings).fit(X[mixed], y[mixed], sensitive_features=z[mixed])
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
+    assert one.rank_ == other.rank_
+    assert one.certificate_.objective == pytest.approx(other.certificate_.objective, rel=1e-5)
+
+
+def test_rbf_kernel_of_equal_rows_is_one():
+    """Rows far from their centre: squared norms of 1e6 cancel to a distance of zero, but for rounding."""
+    X = 1e3 * np.random.default_rng(0).standard_normal((40, 3))
+    X = np.vstack([X, X, X + 1e-3])
+    exact = np.exp(-5e3 * ((X[:, None] - X) ** 2).sum(axis=-1))
+    for kind in (np.asarray, sp.csr_matrix):
+        np.testing.assert_allclose(Kernel("rbf", 5e3).matrix(kind(X), kind(X)), exact, atol=1e-9)
+
+
+def test_preparing_does_not_refine():
+    X, y, z = wild_people(300)
+    clf = FairSVC()
+    prepared = clf._prepare(X, y, None, z)
+    refined = clf._refine(prepared, CovarianceBound())
+    assert not prepared.feature_map.refined
+    assert refined.feature_map.refined
+    assert prepared.problem.design.shape[1] < refined.problem.design.shape[1]
+    assert prepared.data.X is refined.data.X
+    w = np.arange(refined.feature_map.features.shape[1], dtype=float)
+    K = rbf_kernel(X, gamma=refined.feature_map.gram.kernel.gamma)
+    values = K @ refined.feature_map.expand(w)
+    np.testing.assert_allclose(values, refined.feature_map.features @ w, rtol=1e-7, atol=1e-6)
 
 
 # --- limits and the interface

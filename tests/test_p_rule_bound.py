@@ -12,6 +12,7 @@ from fairmargin import (
     InfeasibleError,
     PRuleBound,
     SmallGroupWarning,
+    TrivialClassifierWarning,
     p_rule,
 )
 from fairmargin.datasets import make_linear_synthetic
@@ -92,15 +93,45 @@ def test_zero_covariance_is_not_a_hundred_percent_rule():
     assert p_rule(y, asked.predict(X), sensitive_features=z) >= 99
 
 
-def test_what_cannot_be_reached_is_an_error():
+def divided():
     """One feature that tells the group apart: no threshold but the trivial ones treats both alike."""
     z = np.repeat([0, 1], 50)
     X = np.where(z == 1, 1.0, -1.0)[:, None] + np.linspace(0, 0.1, 100)[:, None]
-    y = np.r_[np.zeros(48), np.ones(2), np.ones(48), np.zeros(2)].astype(int)
-    clf = FairLogisticRegression(constraint=PRuleBound(99))
+    y = np.r_[np.zeros(48), np.ones(2), np.ones(50)].astype(int)
+    return X, y, np.where(z == 1, "a", "b")
+
+
+@pytest.mark.parametrize("estimator", [FairLogisticRegression, FairLinearSVC])
+def test_deciding_the_same_for_everybody_is_the_last_resort_and_never_silent(estimator):
+    X, y, z = divided()
+    clf = estimator(constraint=PRuleBound(99))
+    with pytest.warns(TrivialClassifierWarning, match="found for the 99%-rule accepts everybody"):
+        clf.fit(X, y, sensitive_features=z)
+    assert clf.predict(X).all()
+    assert clf.predict([[-1.5], [1.5]]).all()  # others, too
+    assert clf.p_rule_ == 100.0
+    with pytest.warns(TrivialClassifierWarning, match="found for the 99%-rule refuses everybody"):
+        estimator(constraint=PRuleBound(99)).fit(X, 1 - y, sensitive_features=z)
+
+
+def test_what_cannot_be_reached_is_an_error():
+    X, y, z = divided()
+    clf = FairLogisticRegression(constraint=PRuleBound(99), fit_intercept=False)
     with pytest.raises(InfeasibleError, match="No classifier on the 'auto' path reaches a 99%-rule"):
-        clf.fit(X, y, sensitive_features=np.where(z == 1, "a", "b"))
+        clf.fit(X, y, sensitive_features=z)
     assert not hasattr(clf, "coef_")
+
+
+def test_no_better_than_a_constant_is_not_silent():
+    """The rule holds without any constraint, by a classifier that is worse than refusing everybody."""
+    X = np.r_[np.zeros(80), np.ones(20), 9.0][:, None]
+    y = np.r_[np.zeros(80), [0, 1] * 10, 0].astype(int)
+    z = np.array(list("ab") * 50 + ["a"])
+    clf = FairLogisticRegression(constraint=PRuleBound(20), class_weight={0: 1, 1: 4}, C=100.0)
+    with pytest.warns(TrivialClassifierWarning, match="no better than deciding the same for everybody"):
+        clf.fit(X, y, sensitive_features=z)
+    assert clf.path_ == "unconstrained"
+    assert clf.intercept_shift_ == 0
 
 
 def test_small_groups_are_warned_of():

@@ -16,9 +16,10 @@ from fairmargin import (
     PRuleBound,
     p_rule,
 )
-from fairmargin.formulations.covariance import _extrapolate
+from fairmargin.formulations.covariance import extrapolate
 from fairmargin.problem import Problem
-from fairmargin.solvers import multipliers, newton
+from fairmargin.solvers import evaluation
+from fairmargin.solvers.hinge import multipliers
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::fairmargin.CovarianceWarning", "ignore::fairmargin.SmallGroupWarning"
@@ -68,15 +69,15 @@ def test_a_try_on_too_few_people_is_taken_back(monkeypatch):
     X, y, z = people(4000, 5, seed=5)
     cold = FairLinearSVC(constraint=CovarianceBound(0.25, relative=True)).fit(X, y, sensitive_features=z)
     seen = []
-    finish = multipliers._on_everybody
+    finish = multipliers._certify
 
     def watch(*args):
         solution = finish(*args)
         seen.append(solution.certificate.gap)
         return solution
 
-    monkeypatch.setattr(multipliers, "_on_everybody", watch)
-    monkeypatch.setattr(multipliers, "_warm_reach", lambda problem, scores: 0.013)
+    monkeypatch.setattr(multipliers, "_certify", watch)
+    monkeypatch.setattr(multipliers, "reach_of_warm_start", lambda problem, margins: 0.013)
     frontier = FairnessFrontier(FairLinearSVC(), n_points=5).fit(X, y, sensitive_features=z)
     assert max(seen) > 1e-9, "no try went wrong: the test tests nothing"
     assert frontier.estimators_[3].certificate_.objective == pytest.approx(cold.certificate_.objective, rel=1e-7)
@@ -87,13 +88,13 @@ def test_a_few_who_crossed_join_those_near_the_margin(monkeypatch):
     """A reach so short that somebody crosses: they join, the reach stays, and nothing is begun anew."""
     X, y, z = people(6000, 8, seed=5)
     exact = FairLinearSVC().fit(X, y, sensitive_features=z).certificate_
-    asked, near_margin = [], multipliers._near_margin
+    asked, near_margin = [], multipliers.find_near
 
     def listen(margins, reach, least, joined):
         asked.append((reach, len(joined)))
         return near_margin(margins, reach, least, joined)
 
-    monkeypatch.setattr(multipliers, "_near_margin", listen)
+    monkeypatch.setattr(multipliers, "find_near", listen)
     monkeypatch.setattr(multipliers, "_REACH", 0.01)
     joined = FairLinearSVC().fit(X, y, sensitive_features=z).certificate_
     assert joined.gap <= 1e-9
@@ -125,7 +126,7 @@ def test_points_of_a_frontier_share_nothing_that_changes():
 )
 def test_extrapolation_is_exact_for_polynomials(nodes):
     degree = min(3, len(nodes) - 1)
-    weights = _extrapolate(nodes, 0.35, degree)
+    weights = extrapolate(nodes, 0.35, degree)
     for power in range(degree + 1):
         assert weights @ np.array(nodes) ** power == pytest.approx(0.35**power, abs=1e-9)
 
@@ -190,8 +191,8 @@ def test_single_precision_is_used_where_it_pays(monkeypatch):
 def test_losses_worked_out_for_some_people_at_a_time_are_the_same(monkeypatch, loss):
     X, y, z = people(2000, 4)
     together = FairMarginClassifier(loss).fit(X, y, sensitive_features=z)
-    monkeypatch.setattr(newton, "_MANY", 500)
-    monkeypatch.setattr(newton, "_SOME", 300)
+    monkeypatch.setattr(evaluation, "_LARGE", 500)
+    monkeypatch.setattr(evaluation, "_BLOCK", 300)
     apart = FairMarginClassifier(loss).fit(X, y, sensitive_features=z)
     assert apart.certificate_.gap <= 1e-9
     np.testing.assert_allclose(apart.coef_, together.coef_, rtol=1e-6)

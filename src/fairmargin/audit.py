@@ -26,7 +26,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule
+from fairmargin.decisions import GroupCounts, count_groups, least_ratio
+from fairmargin.metrics import decision_boundary_covariance
 from fairmargin.sensitive import Attribute, encode_sensitive, read_columns
 
 __all__ = ["FINDINGS", "Audit", "AuditedAttribute", "Group", "Proxy", "audit", "find_proxies", "ratio_interval"]
@@ -292,39 +293,34 @@ class _Comparison:
 
     def attribute(self, attribute: Attribute, merged: int, reference: str | None) -> AuditedAttribute:
         """Compare the groups of one attribute with its reference group."""
-        assert attribute.codes is not None
-        size = len(attribute.categories)
-        if size < 2:
+        if len(attribute.categories) < 2:
             raise ValueError(
                 f"The sensitive attribute {attribute.name!r} has only one group ({attribute.categories[0]!r}): "
                 "there is nothing to compare."
             )
-        people = np.bincount(attribute.codes, minlength=size)
-        positives = np.bincount(attribute.codes, weights=self.positive, minlength=size).astype(int)
-        chosen = self._reference(attribute, people, positives, reference)
-        names = [str(c) for c in attribute.categories]
-        groups = [self._group(attribute.name, names[g], int(positives[g]), int(people[g])) for g in range(size)]
+        counts = count_groups(attribute, self.positive)
+        chosen = self._reference(counts, reference)
+        rows = zip(attribute.categories, counts.positives, counts.people, strict=True)
+        groups = [self._group(attribute.name, str(c), int(k), int(n)) for c, k, n in rows]
         base = groups[chosen]
         groups = [self._compared(g, base) if g is not base else replace(g, finding=REFERENCE) for g in groups]
         if merged:
             groups[-1] = replace(groups[-1], merged=merged)
-        asked: dict[str, Any] = {"sensitive_features": attribute.codes.astype(str), "pos_label": 1}
-        decided = self.positive.astype(int)
         return AuditedAttribute(
             attribute.name,
             base.group,
-            _finite(p_rule(None, decided, zero_division=math.nan, **asked)),
-            _finite(p_rule(None, decided, zero_division=math.nan, method="between_groups", **asked)),
-            cv_score(None, decided, **asked),
+            _finite(least_ratio([counts])),
+            _finite(least_ratio([counts], "between_groups")),
+            float(counts.difference()),
             tuple(groups),
         )
 
-    def _reference(self, attribute: Attribute, people: Any, positives: Any, named: str | None) -> int:
+    def _reference(self, counts: GroupCounts, named: str | None) -> int:
         if named is not None:
-            return [str(c) for c in attribute.categories].index(named)
+            return [str(c) for c in counts.categories].index(named)
+        people = counts.people
         enough = (people >= self.min_people) & (people >= _MIN_SHARE * people.sum())
-        rates = positives / people
-        return int(np.argmax(np.where(enough, rates, -1.0) if enough.any() else rates))
+        return int(np.argmax(np.where(enough, counts.rate, -1.0) if enough.any() else counts.rate))
 
     def _group(self, attribute: str, name: str, k: int, n: int) -> Group:
         proportion_confint = statsmodels_module("proportion").proportion_confint
@@ -412,7 +408,7 @@ def _finding(group: Group, small: bool, threshold: float, alpha: float) -> str:
 
 
 def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return float(value) if math.isfinite(value) else None
 
 
 def _with_groups(sensitive_features: Any, n: int, max_groups: int) -> list[tuple[Attribute, int]]:

@@ -1,12 +1,12 @@
 """What all fair classifiers share: validate -> encode -> problem -> solver -> fitted attributes.
 
-A subclass says what the loss is and, where it is not linear in ``X`` itself, on which features it is: the
-problem is written down on these.
+A subclass names the loss and, where the score is not linear in the columns of ``X``, the features in which it is.
+``fit`` prepares (checks the input and writes down the problem), refines the features where they depend on what is
+asked, solves, and stores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,26 +18,15 @@ from sklearn.utils.metaestimators import available_if
 
 from fairmargin.constraints import Constraint
 from fairmargin.diagnostics import measure_movement, warn_if_bought
-from fairmargin.formulations import Outcome, Task, make_task, run
+from fairmargin.formulations import Outcome, Task, make_task, run, warn_unless_solved
+from fairmargin.formulations.task import FeatureMap
 from fairmargin.losses import LogisticLoss, Loss
-from fairmargin.problem import Solution
+from fairmargin.problem import Certificate
 from fairmargin.validation import TrainingData, check_count, check_number, validate_training
 
 __all__ = ["FairClassifier", "document"]
 
 Array = NDArray[np.float64]
-
-# Fitted attributes that only some constraints leave behind.
-_FACTS = (
-    "binding_",
-    "factor_",
-    "intercept_shift_",
-    "loss_increase_",
-    "p_rule_",
-    "path_",
-    "path_certificate_",
-    "path_point_",
-)
 
 _PARAMETERS = """
     C : float, default=1.0
@@ -68,9 +57,29 @@ _ATTRIBUTES = """
         unit less of a bound would add to the objective. nan where the covariance was not bounded but priced
         through the decisions (``PRuleBound`` on its decision path).
     certificate_ : Certificate
-        Objective, dual bound, relative gap, largest violation, iterations.
+        Objective, dual bound, relative gap, largest violation, iterations and status. Objective and violation are
+        those of the fitted function on the training data.
     diagnostics_ : Movement or None
         How scores and decisions moved from the unconstrained classifier.
+    n_ties_ : int
+        Training people whose score was zero up to rounding. They are accepted together, by a margin above rounding
+        (refused, where a promise asks for it), so that no decision depends on the machine.
+    factor_ : float or None
+        With ``LossBound`` and ``IndividualLossBound``: the share of the unconstrained covariance that is left.
+    loss_increase_ : float
+        With the same two: the objective relative to the unconstrained one, less 1.
+    binding_ : ndarray of int
+        With ``IndividualLossBound``: the people whose promise is kept with no room to spare.
+    p_rule_ : float
+        With ``PRuleBound``: the p%-rule reached on the training data, in percent.
+    path_ : {"unconstrained", "covariance", "decisions"}
+        With ``PRuleBound``: the family of classifiers on which the classifier was found,
+    path_point_ : float, pandas.Series or None
+        where on it (a share of the unconstrained covariance, or a price per group),
+    path_certificate_ : Certificate
+        the proof that it is the optimum of that point's problem,
+    intercept_shift_ : float
+        and how far its intercept was moved to keep the rule.
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X had string column names
@@ -102,13 +111,24 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Return the loss."""
         raise NotImplementedError
 
-    def _write_down(self, data: TrainingData, make: Callable[[TrainingData], Task]) -> Task:
-        """Return the task that ``make`` makes of data whose ``X`` are the features in which the score is linear."""
-        return make(data)
+    def _feature_map(self, data: TrainingData) -> FeatureMap | None:
+        """Return the features in which the score is linear; None for the columns of ``X``."""
+        return None
 
-    def _store_function(self, task: Task, solution: Solution) -> None:
-        """Keep the score."""
+    def _refine(self, task: Task, constraint: Constraint | None) -> Task:
+        """Return the task on features that are good enough for the constraint; linear classifiers keep theirs."""
+        return task
+
+    def _store_function(self, task: Task, outcome: Outcome) -> tuple[Array, Certificate]:
+        """Keep the function that decides; return its scores on the training data and its certificate.
+
+        Both are computed by the code that predicts.
+        """
         raise NotImplementedError
+
+    def _proof_to_warn_of(self, outcome: Outcome) -> Certificate:
+        """Return the certificate that ``fit`` warns of unless it is solved."""
+        return self.certificate_
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores ``f(x)``, shape (n,)."""
@@ -128,8 +148,12 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         sensitive_features : array, series or frame of shape (n,) or (n, k)
             Sensitive attributes: used here and never in deciding.
         """
+        constraint = self._constraint()
         task = self._prepare(X, y, sample_weight, sensitive_features)
-        self._store(task, run(task, self._constraint()))
+        task = self._refine(task, constraint)
+        outcome = run(task, constraint)
+        self._store(task, outcome)
+        warn_unless_solved(self._proof_to_warn_of(outcome), task.tol)
         return self
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> Task:
@@ -147,7 +171,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             class_weight=self.class_weight,
             needs_sensitive=constraint is not None,
         )
-        return self._write_down(data, lambda d: make_task(d, loss, C, bool(self.fit_intercept), tol, max_iter))
+        return make_task(data, loss, C, bool(self.fit_intercept), tol, max_iter, self._feature_map(data))
 
     def _constraint(self) -> Constraint | None:
         constraint = self.constraint
@@ -160,32 +184,33 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
                 ) from None
         return constraint
 
-    def _store(self, task: Task, outcome: Outcome) -> None:
-        """Turn a solution into fitted attributes."""
+    def _store(self, task: Task, outcome: Outcome, *, warn: bool = True) -> None:
+        """Turn an outcome into fitted attributes."""
         solution = outcome.solution
-        for name in set(_FACTS) & set(vars(self)):  # of an earlier fit under another constraint
+        for name in Outcome.all_fitted_attributes() & set(vars(self)):  # of an earlier fit under another constraint
             delattr(self, name)
         self.classes_ = task.data.classes
-        self.certificate_ = solution.certificate
+        scores, self.certificate_ = self._store_function(task, outcome)
         self.n_iter_ = solution.certificate.n_iter
-        self._store_function(task, solution)
+        self.n_ties_ = outcome.n_ties
         self.covariance_: pd.Series | None = None
         self.unconstrained_covariance_: pd.Series | None = None
         self.multipliers_: pd.Series | None = None
         self.diagnostics_ = None
-        for name, value in outcome.facts.items():
+        for name, value in outcome.fitted_attributes().items():
             setattr(self, name, value)
         if task.data.sensitive is None:
             return
         sensitive, rows = task.data.sensitive, task.problem.rows
-        self.covariance_ = sensitive.series(rows @ solution.theta, "covariance")
+        self.covariance_ = sensitive.series(task.covariance(scores), "covariance")
         multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows))
         self.multipliers_ = sensitive.series(multipliers[: len(rows)], "multiplier")
         if outcome.unconstrained is not None:
             free = outcome.unconstrained
             self.unconstrained_covariance_ = sensitive.series(rows @ free.theta, "covariance")
-            self.diagnostics_ = measure_movement(task.centred, task.data.people_weight, free.scores, solution.scores)
-            warn_if_bought(self.diagnostics_, sensitive.labels)
+            self.diagnostics_ = measure_movement(task.centred, task.data.people_weight, free.scores, scores)
+            if warn:
+                warn_if_bought(self.diagnostics_, sensitive.labels)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the decisions: ``classes_[1]`` where ``f(x) >= 0``."""

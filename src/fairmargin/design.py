@@ -21,7 +21,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["DenseDesign", "Design", "PassCount", "SparseDesign", "make_design", "reduce_wide"]
+__all__ = ["DenseDesign", "Design", "PassCount", "SparseDesign", "make_design", "reduce_rank", "reduce_wide"]
 
 Array = NDArray[np.float64]
 
@@ -303,10 +303,11 @@ class SparseDesign(_Base):
 def make_design(X: Any, fit_intercept: bool = True) -> DenseDesign | SparseDesign:
     """Wrap a dense or CSR matrix, choosing the shift from an even sample of the rows."""
     n, d = X.shape
+    mean, spread = _moments(X[:: max(1, n // 1000)])
+    still = np.flatnonzero(spread == 0)  # constant in the sample; perhaps not in all rows
+    if len(still):
+        mean[still], spread[still] = _moments(X[:, still])
     mu = np.zeros(d)
-    sample = X[:: max(1, n // 1000)]
-    sample = np.asarray(sample.toarray() if sp.issparse(X) else sample, dtype=np.float64)
-    mean, spread = sample.mean(axis=0), sample.std(axis=0)
     if fit_intercept and not sp.issparse(X):
         # A constant column is the intercept once more: shifting it to zero takes it out of the problem.
         mu = np.where(np.abs(mean) > _SHIFT_RATIO * spread, mean, 0.0)
@@ -316,9 +317,27 @@ def make_design(X: Any, fit_intercept: bool = True) -> DenseDesign | SparseDesig
     return kind(X, mu, scale, fit_intercept)
 
 
+def _moments(X: Any) -> tuple[Array, Array]:
+    """Return mean and standard deviation per column: exactly its value and 0 for a constant one."""
+    if sp.issparse(X):
+        X = X.tocsc()
+        mean = np.asarray(X.mean(axis=0), dtype=float).ravel()
+        square = np.asarray(X.multiply(X).mean(axis=0), dtype=float).ravel()
+        low, high = X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
+        spread = np.sqrt(np.maximum(square - mean**2, 0.0))
+        spread = np.where(low == high, 0.0, np.maximum(spread, np.finfo(float).tiny))
+    else:
+        X = np.asarray(X, dtype=np.float64)
+        mean, spread = X.mean(axis=0), X.std(axis=0)
+        low, high = X.min(axis=0), X.max(axis=0)
+        spread = np.where(low == high, 0.0, spread)
+    return np.where(low == high, low, mean), spread
+
+
 @dataclass(frozen=True)
-class WideReduction:
-    """An orthonormal basis ``Q`` (d x r) of the row space: ``X = F Q'``, ``w = Q beta``, ``|w| = |beta|``."""
+class Reduction:
+    """Features ``F = X Q`` in an orthonormal basis ``Q`` (d, r) of the row space: ``w = Q beta``, ``|w| =
+    |beta|``."""
 
     features: Array
     basis: Array
@@ -328,7 +347,7 @@ class WideReduction:
         return self.basis @ beta
 
 
-def reduce_wide(X: Any) -> WideReduction:
+def reduce_wide(X: Any) -> Reduction:
     """Rewrite a matrix with more columns than rows in at most N orthonormal coordinates, exactly.
 
     The optimum lies in the row space of ``X`` (the covariance rows are in it too), so nothing is lost and
@@ -336,4 +355,37 @@ def reduce_wide(X: Any) -> WideReduction:
     """
     X = X.toarray() if sp.issparse(X) else X  # the basis is as large, and dense
     Q, R = scipy.linalg.qr(np.asarray(X, dtype=np.float64).T, mode="economic", check_finite=False)
-    return WideReduction(np.ascontiguousarray(R.T), Q)
+    return Reduction(np.ascontiguousarray(R.T), Q)
+
+
+def reduce_rank(X: Any, fit_intercept: bool) -> Reduction | None:
+    """Rewrite a matrix with dependent columns in as many coordinates as its rank; None if they are independent.
+
+    Without a penalty, dependent columns leave the coefficients undetermined. In these coordinates they are
+    determined, and ``w = Q beta`` is the one of least norm among all that give the same scores. With an intercept
+    the row space is that of the centred columns: a constant column is the intercept once more and gets a
+    coefficient of zero.
+
+    The rank is decided on columns of unit norm, as ``numpy.linalg.matrix_rank`` does, from the triangular factor of
+    a QR decomposition taken block by block.
+    """
+    n, d = X.shape
+    mean = _moments(X)[0] if fit_intercept else np.zeros(d)
+    R = np.empty((0, d))
+    size = max(256, _PART_BYTES // (8 * d), d)
+    for start in range(0, n, size):
+        part = X[start : start + size]
+        part = np.asarray(part.toarray() if sp.issparse(part) else part, dtype=np.float64) - mean
+        R = scipy.linalg.qr(np.vstack([R, part]), mode="r", check_finite=False)[0][:d]
+    norm = np.sqrt(np.einsum("ij,ij->j", R, R))
+    # Centring leaves rounding of the size of the mean: a column with no more than that is constant.
+    rounding = max(n, d) * np.finfo(float).eps
+    norm = np.where(norm <= rounding * (norm + np.sqrt(n) * np.abs(mean)), 0.0, norm)
+    scaled = R / np.where(norm > 0, norm, np.inf)
+    _, values, Vt = scipy.linalg.svd(scaled, full_matrices=False, check_finite=False)
+    rank = int(np.sum(values > rounding * values.max(initial=0.0)))
+    if rank == d:
+        return None
+    # The row space of X is that of the scaled columns, scaled back.
+    basis = scipy.linalg.qr((Vt[:rank] * norm).T, mode="economic", check_finite=False)[0]
+    return Reduction(np.ascontiguousarray(X @ basis), basis)

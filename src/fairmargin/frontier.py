@@ -7,7 +7,6 @@ step that the new bounds ask for, is nearly the next: a frontier costs little mo
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -21,21 +20,21 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from fairmargin.base import FairClassifier
 from fairmargin.constraints import CovarianceBound
-from fairmargin.exceptions import CovarianceWarning
+from fairmargin.decisions import Population, highest_difference, least_ratio
 from fairmargin.formulations import Outcome, Task
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.loss import least_factor
-from fairmargin.formulations.task import loss_increase, warn_unless_solved
-from fairmargin.metrics import group_rates
-from fairmargin.problem import Solution
+from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
+from fairmargin.formulations.ties import settle_ties
+from fairmargin.problem import Certificate, Problem, Solution
 from fairmargin.sensitive import Sensitive, encode_sensitive
-from fairmargin.solvers import few_threads
 
 __all__ = ["FairnessFrontier", "FrontierDisplay"]
 
 Array = NDArray[np.float64]
 
 _PLAIN = str | int | float | None  # parameters that points may share
+_Point = tuple[float, Problem, Solution]  # a factor, the problem there, and its solution
 
 
 class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
@@ -115,20 +114,22 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         sets = _read_sets(eval_set)
         prototype = clone(self.estimator).set_params(constraint=CovarianceBound())
         task = prototype._prepare(X, y, sample_weight, sensitive_features)
+        task = prototype._refine(task, CovarianceBound())
         if self.which == "loss":
             task = replace(task, tol=min(task.tol, 1e-9))  # as LossBound, whose points these are
         self.estimators_: list[Any] = []
         rows = []
-        worst: Solution | None = None
+        worst: Certificate | None = None
         for name, data in sets.items():
             _check_set(name, data, task)
-        with few_threads(task.problem):
-            free = task.solve(task.problem.unconstrained())
-            for factor, solution in self._report(self._points(task, free)):
-                self.estimators_.append(_fitted(prototype, task, free, factor, solution))
-                rows.append(_training_row(task, factor, solution))
-                if worst is None or solution.certificate.gap > worst.certificate.gap:
-                    worst = solution
+        free = task.solve(task.problem.unconstrained())
+        for factor, problem, solution in self._report(self._points(task, free)):
+            outcome = settle_ties(Outcome(solution, problem, free), task.tol)
+            point = _fitted(prototype, task, factor, outcome)
+            self.estimators_.append(point)
+            rows.append(_training_row(task, factor, outcome.solution))
+            if worst is None or _is_worse(point.certificate_, worst):
+                worst = point.certificate_
         if worst is not None:
             warn_unless_solved(worst, task.tol)
         self.classes_ = task.data.classes
@@ -137,18 +138,20 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         self.table_ = pd.concat(parts, axis=1)
         return self
 
-    def _points(self, task: Task, free: Solution) -> Iterable[tuple[float, Solution]]:
+    def _points(self, task: Task, free: Solution) -> Iterable[_Point]:
         path = Path(task, free, task.problem.rows @ free.theta)
         steps = np.linspace(1.0, 0.0, self.n_points)
         if self.which == "covariance":
-            yield from path.trace(steps.tolist())
+            for factor, solution in path.trace(steps.tolist()):
+                yield factor, path.problem(factor), solution
             return
         most = path.at(0.0).objective
         for step in steps:
             budget = free.objective + (1.0 - float(step)) * (most - free.objective)
-            yield (0.0, path.at(0.0)) if step == 0.0 else least_factor(path, budget, 1.0)
+            factor, solution = (0.0, path.at(0.0)) if step == 0.0 else least_factor(path, budget)
+            yield factor, path.problem(factor), solution
 
-    def _report(self, points: Iterable[tuple[float, Solution]]) -> Iterable[tuple[float, Solution]]:
+    def _report(self, points: Iterable[_Point]) -> Iterable[_Point]:
         """Pass the points on and show how far we are."""
         if self.progress is True:
             try:
@@ -171,12 +174,8 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         sensitive = encode_sensitive(sensitive_features, len(y), groups=False)
         weight = _check_sample_weight(sample_weight, y[:, None], dtype=np.float64, ensure_non_negative=True)
         _check_labels(y, self.classes_, name)
-        positive = y == self.classes_[1]
-        rows = [
-            _measures(estimator.decision_function(X) >= 0, positive, sensitive, weight, name)
-            for estimator in self.estimators_
-        ]
-        return pd.DataFrame(rows)
+        people = _population(y == self.classes_[1], weight, sensitive)
+        return pd.DataFrame([_measures(e.decision_function(X) >= 0, people, name) for e in self.estimators_])
 
     def select_index(
         self,
@@ -242,17 +241,19 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         return FrontierDisplay.from_frontier(self, x=x, y=y, on=on, ax=ax)
 
 
-def _fitted(prototype: Any, task: Task, free: Solution, factor: float, solution: Solution) -> Any:
+def _fitted(prototype: Any, task: Task, factor: float, outcome: Outcome) -> Any:
     """Return a point as a fitted estimator."""
     point = copy(prototype)  # not yet fitted, but for what it knows of X; clone would take longer than a solution
     for name, value in vars(prototype).items():
         if not name.endswith("_") and not isinstance(value, _PLAIN):
             setattr(point, name, clone(value, safe=False))
     point.constraint = CovarianceBound(round(float(factor), 12), relative=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CovarianceWarning)  # the table shows it for all points at once
-        point._store(task, Outcome(solution, free))
+    point._store(task, outcome, warn=False)  # the table shows bought covariance for all points at once
     return point
+
+
+def _is_worse(proof: Certificate, other: Certificate) -> bool:
+    return (proof.status != "solved", proof.gap) > (other.status != "solved", other.gap)
 
 
 def _training_row(task: Task, factor: float, solution: Solution) -> dict[str, float]:
@@ -260,26 +261,26 @@ def _training_row(task: Task, factor: float, solution: Solution) -> dict[str, fl
     row: dict[str, float] = {"factor": float(factor), "objective": solution.objective}
     row |= {f"covariance[{n}]": v for n, v in zip(names, task.problem.rows @ solution.theta, strict=True)}
     row |= {f"multiplier[{n}]": v for n, v in zip(names, solution.multipliers, strict=True)}
-    data = task.data
-    return row | _measures(solution.scores >= 0, data.y > 0, task.sensitive, data.people_weight, "train")
+    people = _population(task.data.y > 0, task.data.people_weight, task.sensitive)
+    return row | _measures(solution.scores >= 0, people, "train")
 
 
-def _measures(
-    accept: NDArray[np.bool_], positive: NDArray[np.bool_], sensitive: Sensitive, weight: Array, name: str
-) -> dict[str, float]:
-    """Return what is measured of decisions: accuracy, p%-rule, CV score, positive rates."""
-    row = {f"{name}_accuracy": float(weight @ (accept == positive) / weight.sum())}
-    rates = [group_rates(a, accept.astype(float), weight) for a in sensitive.attributes if not a.is_numeric]
-    if rates:
-        # nan where nobody is accepted (0/0), or where there is one group only: such a point answers no question.
-        several = all(np.sum(r.weight > 0) > 1 for r in rates)
-        shares = [r.p() for r in rates] if several else [None]
-        defined = [p for p in shares if p is not None]
-        row[f"{name}_p_rule"] = 100.0 * min(defined) if len(defined) == len(shares) else np.nan
-        row[f"{name}_cv_score"] = max(r.difference() for r in rates) if several else np.nan
-    for r in rates:
-        row |= {f"{name}_rate[{r.name}={c}]": float(v) for c, v in zip(r.categories, r.rate, strict=True)}
+def _measures(accepted: NDArray[np.bool_], people: Population, name: str) -> dict[str, float]:
+    """Return accuracy, p%-rule, CV score and positive rates of decisions, by column of the table."""
+    row = {f"{name}_accuracy": people.accuracy(accepted)}
+    counts = people.counts(accepted)
+    if counts:
+        # The p%-rule is nan where nobody is accepted; it and the CV score where there is one group only.
+        several = all(c.n_present > 1 for c in counts)
+        row[f"{name}_p_rule"] = float(least_ratio(counts)) if several else np.nan
+        row[f"{name}_cv_score"] = float(highest_difference(counts)) if several else np.nan
+    for c in counts:
+        row |= {f"{name}_rate[{c.name}={g}]": float(rate) for g, rate in zip(c.categories, c.rate, strict=True)}
     return row
+
+
+def _population(label: NDArray[np.bool_], weight: Array, sensitive: Sensitive) -> Population:
+    return Population(label, weight, tuple(a for a in sensitive.attributes if not a.is_numeric))
 
 
 def _with_losses(table: pd.DataFrame, free: Solution) -> pd.DataFrame:

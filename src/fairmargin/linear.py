@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairmargin.base import FairClassifier, document
 from fairmargin.constraints import CovarianceBound
-from fairmargin.formulations import Task
+from fairmargin.formulations import Outcome, Task, certify_function
 from fairmargin.losses import Loss, get_loss
-from fairmargin.problem import Solution
+from fairmargin.problem import Certificate
 
 __all__ = ["FairLinearSVC", "FairLogisticRegression", "FairMarginClassifier"]
 
@@ -22,16 +22,21 @@ Array = NDArray[np.float64]
 class _FairLinear(FairClassifier):
     """What the linear classifiers share: coefficients and the score."""
 
-    def _store_function(self, task: Task, solution: Solution) -> None:
-        w, b = task.coefficients(solution)
+    def _store_function(self, task: Task, outcome: Outcome) -> tuple[Array, Certificate]:
+        w, b = task.coefficients(outcome.solution)
         self.coef_ = w[None, :]
         self.intercept_ = np.array([b])
+        scores = self._scores(task.data.X)
+        return scores, certify_function(task, outcome, float(w @ w), scores)
+
+    def _scores(self, X: Any) -> Array:
+        return np.asarray(X @ self.coef_[0] + self.intercept_[0], dtype=float)
 
     def decision_function(self, X: Any) -> Array:
         """Return the scores ``f(x) = w.x + b``, shape (n,)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return np.asarray(X @ self.coef_[0] + self.intercept_[0], dtype=float)
+        return self._scores(X)
 
 
 @document

@@ -1,18 +1,18 @@
 """Fairness of decisions and scores: ``metric(y_true, y_pred, *, sensitive_features)``.
 
-Decisions are compared between groups only, so that ``y_true`` is not looked at except to learn which label is
-the positive one; it is there for the sake of scikit-learn's and fairlearn's calling convention.
+Decisions are only compared between groups. ``y_true`` is used to find out which label is the positive one and for
+nothing else; it is there to follow the calling convention of scikit-learn and fairlearn.
 
-What happens where a rate is not defined is said here once. A group without people (or weight) has no rate:
-it is left out of comparisons, and shows as nan in the table of :func:`positive_rates`. Where nobody at all
-gets the positive decision, ratios are 0/0: the answer is ``zero_division``, by default 100 (all are treated
-alike) with an ``UndefinedMetricWarning``. If one group has no positives and another has, the ratio is 0.
+A group without people (or without weight) has no rate: it is left out of comparisons, and its rate in the table of
+:func:`positive_rates` is nan. Where nobody at all gets the positive decision, ratios are 0/0: the functions return
+``zero_division``, by default 100 (all groups are treated alike) with an ``UndefinedMetricWarning``. If one group has
+no positive decision and another has one, the ratio is 0.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 
-from fairmargin.sensitive import Attribute, encode_sensitive
+from fairmargin.decisions import GroupCounts, count_groups, highest_difference, least_ratio
+from fairmargin.sensitive import encode_sensitive
 
 __all__ = ["cv_score", "decision_boundary_covariance", "p_rule", "positive_rates"]
 
@@ -41,10 +42,9 @@ def p_rule(
 ) -> float:
     """Return the p of the p%-rule, in percent: 80 or more passes the 80%-rule.
 
-    For a value g of an attribute, the ratio of the positive rates of g and of everybody else, the smaller over
-    the larger; the result is the least over all values and attributes. For a binary attribute this is the
-    formula of the paper. ``method="between_groups"`` takes the lowest over the highest rate among an
-    attribute's groups instead.
+    The positive rate of each group is compared with that of everybody else, the lower over the higher; the result is
+    the least of these ratios over all groups and attributes. For a binary attribute this is the formula of the paper.
+    ``method="between_groups"`` divides the lowest rate among an attribute's groups by the highest instead.
 
     Parameters
     ----------
@@ -57,16 +57,16 @@ def p_rule(
         The positive decision; by default 1, or the later of two labels in sorted order.
     method : {"one_vs_rest", "between_groups"}
     zero_division : float or "warn"
-        The answer (in percent) where nobody gets the positive decision.
+        What to return (in percent) where nobody gets the positive decision.
 
     Examples
     --------
     >>> p_rule(None, [1, 0, 1, 1, 1, 1], sensitive_features=list("aabbbb"))
     50.0
     """
-    rates = _rates(y_true, y_pred, sensitive_features, sample_weight, pos_label)
-    shares = [(r.name, r.p(method)) for r in rates]
-    return 100.0 * min(_nobody(name, zero_division) if p is None else p for name, p in shares)
+    counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label)
+    reached = float(least_ratio(counts, method))
+    return _nobody_accepted(counts, zero_division) if math.isnan(reached) else reached
 
 
 def cv_score(
@@ -80,16 +80,16 @@ def cv_score(
 ) -> float:
     """Return the Calders-Verwer score: the largest absolute difference of positive rates, in [0, 1].
 
-    Of each value of each attribute against everybody else, or, with ``method="between_groups"``, between the
-    groups of an attribute. Parameters as in :func:`p_rule`.
+    Each group is compared with everybody else or, with ``method="between_groups"``, with the other groups of its
+    attribute. Parameters as in :func:`p_rule`.
 
     Examples
     --------
     >>> cv_score(None, [1, 0, 1, 1], sensitive_features=list("aabb"))
     0.5
     """
-    rates = _rates(y_true, y_pred, sensitive_features, sample_weight, pos_label)
-    return max(r.difference(method) for r in rates)
+    counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label)
+    return float(highest_difference(counts, method))
 
 
 def positive_rates(
@@ -100,14 +100,14 @@ def positive_rates(
     sample_weight: Any = None,
     pos_label: Any = None,
 ) -> pd.DataFrame:
-    """Return the positive rate of every group, a row each, by attribute and category.
+    """Return the positive rate of every group, one row per attribute and category.
 
     Columns: ``people`` (count), ``weight`` (sum of weights), ``positives`` (weight of the positive decisions),
     ``rate``, ``rate_of_rest`` (of everybody else) and ``ratio`` (rate over rate of rest, in percent; nan where
     that is 0/0). Parameters as in :func:`p_rule`.
     """
-    rates = _rates(y_true, y_pred, sensitive_features, sample_weight, pos_label)
-    return pd.concat([_rates_table(r) for r in rates])
+    counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label)
+    return pd.concat([_rates_table(c) for c in counts])
 
 
 def decision_boundary_covariance(
@@ -127,7 +127,9 @@ def decision_boundary_covariance(
     return sensitive.series(sensitive.centred(weight).T @ (share * scores), "covariance")
 
 
-def _rates(y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any, pos_label: Any) -> list[GroupRates]:
+def _counts(
+    y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any, pos_label: Any
+) -> list[GroupCounts]:
     decisions = column_or_1d(y_pred)
     if len(decisions) == 0:
         raise ValueError("y_pred is empty: there are no decisions to compare.")
@@ -136,13 +138,13 @@ def _rates(y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any
     positive = (decisions == _positive_label(y_true, decisions, pos_label)).astype(float)
     sensitive = encode_sensitive(sensitive_features, len(positive), groups=False)
     weight = _weights(sample_weight, positive)
-    return [group_rates(a, positive, weight) for a in sensitive.attributes]
+    return [count_groups(a, positive, weight) for a in sensitive.attributes]
 
 
 def _weights(sample_weight: Any, like: Array) -> Array:
     weight = _check_sample_weight(sample_weight, like[:, None], dtype=np.float64, ensure_non_negative=True)
     if not weight.sum() > 0:
-        raise ValueError("Every sample weight is zero: there is nobody to look at.")
+        raise ValueError("Every sample weight is zero: there are no decisions to compare.")
     return weight
 
 
@@ -163,95 +165,29 @@ def _positive_label(y_true: Any, decisions: NDArray[Any], pos_label: Any) -> Any
     raise ValueError(f"Cannot tell which of the labels {sorted(map(str, labels))} is positive; give pos_label.")
 
 
-@dataclass(frozen=True)
-class GroupRates:
-    """Positive rates of one attribute's groups, arrays of shape (groups,)."""
-
-    name: str
-    categories: tuple[Any, ...]
-    people: NDArray[np.intp]
-    weight: Array
-    positives: Array
-    rate: Array
-    rate_of_rest: Array
-
-    def p(self, method: str = "one_vs_rest") -> float | None:
-        """Return the p of the p%-rule as a share; None where nobody gets the positive decision."""
-        _check_method(method)
-        present = self._present()
-        rate, rest = self.rate[present], self.rate_of_rest[present]
-        if not rate.max() > 0:
-            return None
-        if method == "between_groups":
-            return float(rate.min() / rate.max())
-        return float(np.min(np.minimum(rate, rest) / np.maximum(rate, rest)))
-
-    def difference(self, method: str = "one_vs_rest") -> float:
-        """Return the largest absolute difference of rates."""
-        _check_method(method)
-        present = self._present()
-        rate, rest = self.rate[present], self.rate_of_rest[present]
-        if method == "between_groups":
-            return float(rate.max() - rate.min())
-        return float(np.max(np.abs(rate - rest)))
-
-    def _present(self) -> NDArray[np.bool_]:
-        present = self.weight > 0
-        if present.sum() < 2:
-            raise ValueError(
-                f"The sensitive attribute {self.name!r} has fewer than two groups with people to compare."
-            )
-        return present
-
-
-def group_rates(attribute: Attribute, positive: Array, weight: Array) -> GroupRates:
-    """Return the rates of an attribute's groups; ``positive`` (N,) is 1 for a positive decision, else 0."""
-    if attribute.codes is None:
-        raise ValueError(
-            f"The sensitive attribute {attribute.name!r} is numeric and has no groups; bin it (e.g. with "
-            "pandas.cut) to compare rates."
-        )
-    size = len(attribute.categories)
-    people = np.bincount(attribute.codes, minlength=size)
-    total = np.bincount(attribute.codes, weights=weight, minlength=size).astype(float)
-    positives = np.bincount(attribute.codes, weights=weight * positive, minlength=size).astype(float)
-    # Sums over the others directly: a difference of totals would leave rounding where the answer is 0.
-    others = 1.0 - np.eye(size)
-    rate, rest = _divide(positives, total), _divide(others @ positives, others @ total)
-    return GroupRates(attribute.name, attribute.categories, people, total, positives, rate, rest)
-
-
-def _rates_table(rates: GroupRates) -> pd.DataFrame:
-    index = pd.MultiIndex.from_product([[rates.name], rates.categories], names=["attribute", "category"])
+def _rates_table(counts: GroupCounts) -> pd.DataFrame:
+    index = pd.MultiIndex.from_product([[counts.name], counts.categories], names=["attribute", "category"])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = counts.rate / counts.rate_of_rest
     columns = {
-        "people": rates.people,
-        "weight": rates.weight,
-        "positives": rates.positives,
-        "rate": rates.rate,
-        "rate_of_rest": rates.rate_of_rest,
-        "ratio": 100.0 * _divide(rates.rate, rates.rate_of_rest),
+        "people": counts.people,
+        "weight": counts.weight,
+        "positives": counts.positives,
+        "rate": counts.rate,
+        "rate_of_rest": counts.rate_of_rest,
+        "ratio": 100.0 * ratio,
     }
     return pd.DataFrame(columns, index=index)
 
 
-def _divide(a: Array, b: Array) -> Array:
-    """Return ``a / b``: nan for 0/0, inf for the rest of divisions by zero."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return a / b
-
-
-def _check_method(method: str) -> None:
-    if method not in ("one_vs_rest", "between_groups"):
-        raise ValueError(f"method must be 'one_vs_rest' or 'between_groups', got {method!r}.")
-
-
-def _nobody(name: str, zero_division: float | Literal["warn"]) -> float:
+def _nobody_accepted(counts: list[GroupCounts], zero_division: float | Literal["warn"]) -> float:
     if zero_division != "warn":
-        return float(zero_division) / 100.0
+        return float(zero_division)
+    names = ", ".join(repr(c.name) for c in counts)
     warnings.warn(
-        f"Nobody gets the positive decision: the p%-rule for {name!r} is 0/0 and 100 is returned. "
+        f"Nobody gets the positive decision: the p%-rule for {names} is 0/0 and 100 is returned. "
         "Set zero_division to choose another answer.",
         UndefinedMetricWarning,
-        stacklevel=4,
+        stacklevel=3,
     )
-    return 1.0
+    return 100.0

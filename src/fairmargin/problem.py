@@ -3,28 +3,33 @@
     minimise over theta   L(theta) = sum_i c_i l(m_i) + 1/2 sum_j rho_j theta_j^2  [+ t' theta + offset]
     subject to            lower <= A theta <= upper
 
-with margins ``m = y * (Xa theta)``, ``Xa`` the augmented matrix of :mod:`fairmargin.design`, so that
-``theta = (w, b)`` and the intercept is simply the coordinate with ``rho_j = 0``. In scikit-learn's
-convention ``c_i = C s_i`` (s the sample weights) and ``rho = 1`` on ``w``; for ``C = inf``, ``c_i = s_i`` and
-``rho = 0``. The rows of ``A`` are decision boundary covariances, whose intercept entry is 0, and, for
-promises made to single people, their signed feature vectors. The linear term in brackets is zero but for
-two uses: prices on covariances (``t = A' nu``) and people whose loss is known to be straight.
+with margins ``m = y * (Xa theta)`` and ``Xa`` the augmented matrix of :mod:`fairmargin.design`, so that ``theta =
+(w, b)`` and the intercept is the coordinate with ``rho_j = 0``. In scikit-learn's convention ``c_i = C s_i`` (s the
+sample weights) and ``rho = 1`` on ``w``; for ``C = inf``, ``c_i = s_i`` and ``rho = 0``. The rows of ``A`` are
+decision boundary covariances, whose intercept entry is 0, and signed feature vectors of people with a promise. The
+linear term in brackets is zero except for prices on covariances (``t = A' nu``) and for rows whose loss is known to
+be a straight line.
 
-**The certificate.** For ``a_i >= 0`` and multipliers ``nu`` (one a row, of either sign), Fenchel's duality gives
+**The certificate.** For ``a_i >= 0`` and multipliers ``nu`` (one per row of A, of either sign), Fenchel duality gives
 
     D(a, nu) = sum_i -c_i l*(-a_i) - sum_j r_j^2 / (2 rho_j) - sum_k (upper_k nu_k^+ - lower_k nu_k^-),
     r = Xa'(c a y) - t - A' nu,
 
-a lower bound on ``L`` at every feasible point. A free intercept asks for ``r_b = 0``, met exactly by scaling
-the ``a_i`` of one class down (``l*`` is convex and ``l*(0) = -inf l``, so the scaled bound needs no new conjugate).
-What is left in coordinates without a penalty, rounding for the intercept, and all of them for ``C = inf``,
-is charged with ``|r_j| R_j``: there the bound speaks of all ``|theta_j| <= R_j = 10 (|theta_j| + 1/scale_j)``.
+a lower bound on ``L`` at every feasible point. An unpenalised intercept requires ``r_b = 0``. Scaling down the
+largest ``a_i`` of one class achieves that exactly: ``l*`` is convex and ``l*(0) = -inf l``, so that the bound of
+the scaled ``a`` follows without a further pass over the data. The rest in unpenalised coordinates (rounding for the
+intercept; every coordinate for ``C = inf``) is charged with ``|r_j| R_j``: there the bound holds for all
+``|theta_j| <= R_j = 10 (|theta_j| + 1/scale_j)``.
+
+**Solved** means: the relative gap ``|L - D| / L`` is within the tolerance, and every row of A is kept up to
+:data:`ROUNDING_ROOM` of the size of its terms. An objective below the bound is as wrong as one above it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +37,14 @@ from numpy.typing import NDArray
 from fairmargin.design import Design
 from fairmargin.losses import Loss
 
-__all__ = ["Certificate", "Problem", "Solution", "support"]
+__all__ = ["ROUNDING_ROOM", "Certificate", "DualSums", "Problem", "Solution", "Status", "largest", "support"]
 
 Array = NDArray[np.float64]
+Status = Literal["solved", "inaccurate", "iteration limit", "separable"]
+
+# A row of A counts as kept if it misses its bound by at most this share of |A| |theta| + |bound|: six digits above
+# the rounding of float64, and far below any covariance or margin that matters.
+ROUNDING_ROOM = 1e-10
 
 
 @dataclass(frozen=True)
@@ -48,14 +58,15 @@ class Certificate:
     dual_bound : float
         No feasible classifier has a smaller ``L`` than this.
     gap : float
-        ``(objective - dual_bound) / objective`` (see :meth:`Problem.gap_unit` for an objective of zero).
+        ``|objective - dual_bound| / objective`` (see :meth:`Problem.gap_unit` for an objective of zero).
     violation : float
         Largest amount by which a bound on a covariance (or a promise to a person) is missed.
     n_iter : int
         Iterations of the solver.
     status : str
-        ``"solved"``, ``"inaccurate"`` (no further progress), ``"iteration limit"``, ``"separable"`` (without a
-        penalty the loss falls to zero as the coefficients grow without end: there is no optimum).
+        ``"solved"`` (gap and violation are within tolerance), ``"inaccurate"`` (no further progress),
+        ``"iteration limit"``, ``"separable"`` (without a penalty the loss falls to zero as the coefficients grow
+        without end: there is no optimum).
     """
 
     objective: float
@@ -63,15 +74,15 @@ class Certificate:
     gap: float
     violation: float
     n_iter: int = 0
-    status: str = "solved"
+    status: Status = "solved"
 
 
 @dataclass(frozen=True)
 class Solution:
     """What a solver returns: the point, its multipliers and their proof.
 
-    ``alpha`` (N,) are the dual variables ``c_i a_i``; ``multipliers`` (K,) has one entry a row of ``A``. A Hessian
-    near the point and the gradient of ``L`` there tell, where known, how the point could be improved.
+    ``scores`` (N,) are ``Xa theta``. ``alpha`` (N,), the dual variables ``c_i a_i``, and ``multipliers`` (K,), one
+    per row of ``A``, prove the dual bound. ``hessian`` (p, p), where known, is that of ``L`` near the point.
     """
 
     theta: Array
@@ -80,12 +91,39 @@ class Solution:
     alpha: Array
     certificate: Certificate
     hessian: Array | None = None
-    gradient: Array | None = None
 
     @property
     def objective(self) -> float:
         """Training objective at the solution."""
         return self.certificate.objective
+
+
+@dataclass(frozen=True)
+class DualSums:
+    """What a dual bound needs of dual variables ``alpha = c a``: sums over all rows, and two single rows.
+
+    Attributes
+    ----------
+    terms : float
+        ``sum_i -c_i l*(-a_i)``.
+    pull : (p,)
+        ``Xa'(alpha y)``.
+    heaviest : (2,) of int
+        The row of largest ``alpha`` in each class, negative first,
+    push : (2,)
+        its ``alpha``,
+    worth : (2,)
+        its term of the sum, less ``c inf l``,
+    features : (2, p)
+        and its row of ``Xa``.
+    """
+
+    terms: float
+    pull: Array
+    heaviest: NDArray[np.intp]
+    push: Array
+    worth: Array
+    features: Array
 
 
 @dataclass(frozen=True)
@@ -135,16 +173,16 @@ class Problem:
         return replace(self, rows=rows, lower=lower, upper=upper)
 
     def take(self, index: NDArray[np.intp]) -> Problem:
-        """Return the problem on some of the people, weighted up to the same total."""
+        """Return the problem on some of the rows of X, weighted up to the same total."""
         weight = self.weight[index]
         weight = weight * (self.weight.sum() / weight.sum())
         return replace(self, design=self.design.take(index), y=self.y[index], weight=weight, loss=self.loss.of(index))
 
     def single(self) -> Problem | None:
-        """Return the problem with data in single precision, or None where that would not do or not pay."""
+        """Return the problem with data in single precision, or None where that is not accurate or not worth it."""
         penalised = bool(np.all(self.ridge[: -1 if self.design.fit_intercept else None]))
         in_range = self.weight.min() > 1e-30 and self.weight.sum() < 1e30
-        able = vars(type(self.loss)).get("single", False)  # of the class itself: one derived from it may not be
+        able = vars(type(self.loss)).get("single", False)  # declared by the class itself: a subclass may differ
         design = self.design.single() if able and penalised and in_range else None
         if design is None:
             return None
@@ -165,11 +203,6 @@ class Problem:
         value = 0.5 * float(self.ridge @ (theta * theta)) + self.offset
         return value if self.tilt is None else value + float(self.tilt @ theta)
 
-    @property
-    def intercept_tilt(self) -> float:
-        """The entry of ``t`` that belongs to the intercept."""
-        return 0.0 if self.tilt is None or not self.design.fit_intercept else float(self.tilt[-1])
-
     def penalty_gradient(self, theta: Array) -> Array:
         """Return ``rho theta + t``."""
         gradient = self.ridge * theta
@@ -180,33 +213,79 @@ class Problem:
         return float(self.weight @ self.loss.value(self.y * scores)) + self.penalty(theta)
 
     def violation(self, theta: Array) -> float:
-        """Return the largest amount by which a row misses its bounds."""
-        if not self.n_rows:
-            return 0.0
-        value = self.rows @ theta
-        missed = float(np.max(np.maximum(value - self.upper, self.lower - value)))
-        return np.inf if np.isnan(missed) else max(0.0, missed)
+        """Return the largest amount by which a row of A misses its bounds."""
+        return largest(self._missed(self.rows @ theta))
 
     def is_feasible(self, theta: Array) -> bool:
-        """Whether every row is within its bounds, but for rounding."""
-        if not self.n_rows:
-            return True
-        room = 1e-12 * (np.abs(self.rows) @ np.abs(theta))
-        value = self.rows @ theta
-        return bool(np.all(value <= self.upper + room) and np.all(value >= self.lower - room))
+        """Whether every row of A is within its bounds, up to rounding (:data:`ROUNDING_ROOM`)."""
+        return bool(np.all(self._missed(self.rows @ theta) <= self.room(theta)))
+
+    def _missed(self, value: Array) -> Array:
+        return np.maximum(value - self.upper, self.lower - value)
+
+    def room(self, theta: Array) -> Array:
+        """Return by how much each row may miss its bound and still count as kept, (K,).
+
+        A share of the size of its terms, or the rounding of terms that move scores by 1: constraints may force all of
+        them to zero.
+        """
+        bound = np.maximum(_finite_size(self.lower), _finite_size(self.upper))
+        size, eps = np.abs(self.rows), np.finfo(float).eps
+        return ROUNDING_ROOM * (size @ np.abs(theta) + bound) + eps * (size @ (1.0 / self.design.scale))
 
     def radius(self, theta: Array) -> Array:
         """Return ``R``, how far the certificate reaches in coordinates without a penalty."""
         return 10.0 * (np.abs(theta) + 1.0 / self.design.scale)
 
-    def dual_bound(self, theta: Array, multipliers: Array, terms: float, pull: Array) -> float:
-        """Return ``D`` from ``terms = sum_i -c_i l*(-a_i)`` and ``pull = Xa'(c a y)``."""
-        r = pull - self.rows.T @ multipliers
+    def dual_variables(self, scores: Array) -> Array:
+        """Return ``alpha = -c l'(m)``, the dual variables that belong to scores, (N,)."""
+        return -self.weight * self.loss.derivative(self.y * scores)
+
+    def dual_sums(self, scores: Array, alpha: Array) -> DualSums:
+        """Return what the dual bound needs of ``alpha``: one pass over the data.
+
+        For a smooth loss ``alpha`` must be :meth:`dual_variables` of these very scores, which makes Fenchel's
+        inequality an equality; for the hinge loss any ``0 <= alpha <= c`` will do.
+        """
+        dual = self.weight * self.loss.dual_terms(self.y * scores, alpha / self.weight)
+        return self.sum_up(float(dual.sum()), alpha, self.design.rmatvec(alpha * self.y), dual)
+
+    def sum_up(self, terms: float, alpha: Array, pull: Array, dual: Array) -> DualSums:
+        """Return the sums of dual variables whose terms ``dual`` (N,), their total and whose pull are known."""
+        up = alpha * (self.y > 0)
+        heaviest = np.array([np.argmax(alpha - up), np.argmax(up)])
+        worth = dual[heaviest] - self.weight[heaviest] * self.loss.infimum
+        return DualSums(terms, pull, heaviest, alpha[heaviest], worth, self.design.rows(heaviest))
+
+    def dual_bound(self, theta: Array, multipliers: Array, sums: DualSums) -> float:
+        """Return ``D`` at the dual variables behind ``sums``, one of them scaled down for the intercept."""
+        row, share = self._balance(sums, multipliers)
+        r = sums.pull - self.rows.T @ multipliers
+        r = r - share * sums.push[row] * (-1.0, 1.0)[row] * sums.features[row]
         if self.tilt is not None:
             r = r - self.tilt
         quadratic = 0.5 * float(self.inverse_ridge @ (r * r))
         linear = float(np.abs(r[self.unpenalised]) @ self.radius(theta)[self.unpenalised])
-        return terms + self.offset - quadratic - linear - support(self.lower, self.upper, multipliers)
+        terms = sums.terms - share * float(sums.worth[row])
+        bound = terms + self.offset - quadratic - linear - support(self.lower, self.upper, multipliers)
+        return float(max(bound, self.trivial_bound))
+
+    def balanced(self, alpha: Array, multipliers: Array, sums: DualSums) -> Array:
+        """Return the dual variables that the bound is about, (N,)."""
+        row, share = self._balance(sums, multipliers)
+        alpha = alpha.copy()
+        alpha[sums.heaviest[row]] *= 1.0 - share
+        return alpha
+
+    def _balance(self, sums: DualSums, multipliers: Array) -> tuple[int, float]:
+        """Return the class whose heaviest row is scaled down for ``r_b = 0``, and by which share."""
+        if not self.design.fit_intercept or self.ridge[-1] > 0:
+            return 0, 0.0
+        excess = float(sums.pull[-1]) - float(self.rows[:, -1] @ multipliers)
+        if self.tilt is not None:
+            excess -= float(self.tilt[-1])
+        row = int(excess > 0)
+        return row, min(abs(excess) / sums.push[row], 1.0) if sums.push[row] > 0 else 0.0
 
     @cached_property
     def trivial_bound(self) -> float:
@@ -216,72 +295,58 @@ class Problem:
         return float(self.weight.sum()) * self.loss.infimum + self.offset
 
     @cached_property
-    def _at_zero(self) -> float:
-        """The losses at ``theta = 0``, where they are the same for everybody."""
-        return float(self.weight.sum()) * float(self.loss.value(np.zeros(1))[0])
+    def at_zero(self) -> float:
+        """``L`` at ``theta = 0``."""
+        return float(self.weight @ self.loss.value(np.zeros_like(self.y))) + self.offset
 
     def gap_unit(self, value: float) -> float:
         """Return what gaps are relative to: the objective, or 1e-16 of it at ``theta = 0`` where that is more."""
-        return max(abs(value), 1e-16 * abs(self._at_zero), np.finfo(float).tiny)
-
-    def beats_zero(self, value: float) -> bool:
-        """Whether an objective is lower than that of ``theta = 0``."""
-        return value <= self._at_zero + self.offset
+        return max(abs(value), 1e-16 * abs(self.at_zero), np.finfo(float).tiny)
 
     def relative_gap(self, value: float, bound: float) -> float:
-        """Return ``value - bound``, relative and at least 0; infinite where a number is beyond what can be held."""
+        """Return ``|value - bound|``, relative; infinite where a number is beyond what can be held.
+
+        A value below the bound is no gap of 0: it belongs to a point that is not feasible.
+        """
         gap = value - bound
-        return max(0.0, gap) / self.gap_unit(value) if np.isfinite(gap) else np.inf
+        return abs(gap) / self.gap_unit(value) if np.isfinite(gap) else np.inf
 
     def is_vanishing(self, value: float) -> bool:
         """Whether nothing keeps ``L`` from falling to a bound it never reaches: no penalty, separable data."""
         if np.any(self.ridge) or self.loss.value(np.array([100.0]))[0] <= self.loss.infimum:
             return False
-        return value - self.trivial_bound <= 1e-12 * abs(self._at_zero)
+        return value - self.trivial_bound <= 1e-12 * abs(self.at_zero)
 
     def certify(
         self,
         theta: Array,
         multipliers: Array,
         scores: Array,
-        alpha: Array,
-        n_iter: int,
-        status: str,
-        known: tuple[float, float, Array] | None = None,
+        dual: DualSums,
+        *,
+        tol: float,
+        n_iter: int = 0,
+        ending: Status = "inaccurate",
     ) -> Certificate:
-        """Return the certificate of a point with dual variables ``alpha = c a``.
+        """Return the certificate of a point, given its scores and the sums of its dual variables.
 
-        ``known = (L, sum_i -c_i l*(-a_i), Xa'(alpha y))`` at the point, if at hand, saves working them out again
-        where the classes balance already. Where
-        every loss can be zero at once (separable data without a penalty) the objective is 0 and a relative gap
-        would be 0/0: there the bound ``L >= sum_i c_i inf l``, the dual at ``a = 0``, is the better one, and the
-        gap is relative to :meth:`gap_unit`, which is never zero.
+        The status is "solved" if the gap is within ``tol`` and the point is feasible, and ``ending`` otherwise.
         """
-        ratios = self._balance(alpha)
-        if known is not None and min(ratios) >= 1.0 - 1e-13:
-            value, terms, pull = known
-        else:
-            value = self.objective(theta, scores)
-            ratio = np.where(self.y > 0, *ratios)
-            dual = self.loss.dual_terms(self.y * scores, alpha / self.weight)
-            terms = float(self.weight @ (ratio * dual + (1.0 - ratio) * self.loss.infimum))
-            pull = self.design.rmatvec(ratio * alpha * self.y)
-        bound = max(self.dual_bound(theta, multipliers, terms, pull), self.trivial_bound)
+        value = self.objective(theta, scores)
+        bound = self.dual_bound(theta, multipliers, dual)
         gap = self.relative_gap(value, bound)
+        status: Status = "solved" if gap <= tol and self.is_feasible(theta) else ending
         return Certificate(value, bound, gap, self.violation(theta), n_iter, status)
 
-    def _balance(self, alpha: Array) -> tuple[float, float]:
-        """Return factors in [0, 1] for both classes that make ``sum_i alpha_i y_i = t_b`` for a free intercept."""
-        if not self.design.fit_intercept or np.any(self.rows[:, -1]):
-            return 1.0, 1.0
-        total, excess = float(alpha.sum()), float(alpha @ self.y)
-        up, down = 0.5 * (total + excess), 0.5 * (total - excess)
-        tilt = self.intercept_tilt
-        if excess > tilt and up > 0:
-            return max(down + tilt, 0.0) / up, 1.0
-        if excess < tilt and down > 0:
-            return 1.0, max(up - tilt, 0.0) / down
-        return 1.0, 1.0
+
+def _finite_size(bound: Array) -> Array:
+    return np.where(np.isfinite(bound), np.abs(bound), 0.0)
+
+
+def largest(missed: Array) -> float:
+    """Return the largest positive entry, 0 if there is none, and infinity if one is nan."""
+    worst = float(np.max(missed, initial=0.0))
+    return np.inf if np.isnan(worst) else worst
 
 
 def support(lower: Array, upper: Array, multipliers: Array) -> float:

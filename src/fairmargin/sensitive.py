@@ -92,9 +92,14 @@ class Sensitive:
         return np.hstack([a.columns() for a in self.attributes])
 
     def centred(self, weight: Array | None = None) -> Array:
-        """Return the columns less their (weighted) means: ``z - zbar``."""
+        """Return the columns less their (weighted) means: ``z - zbar``.
+
+        Twice: the mean of values far from zero (years, timestamps) is rounded, and so are the differences from it.
+        """
         Z = self.columns()
-        return Z - np.average(Z, axis=0, weights=weight)
+        for _ in range(2):
+            Z = Z - np.average(Z, axis=0, weights=weight)
+        return Z
 
     def series(self, values: Array, name: str) -> pd.Series:
         """Return one number a column, readable by attribute and category."""

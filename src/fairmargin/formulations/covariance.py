@@ -9,20 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import CovarianceBound
-from fairmargin.formulations.task import Outcome, Task, solve_task, start_at
+from fairmargin.formulations.outcome import Outcome
+from fairmargin.formulations.task import Task, solve_task, start_at
 from fairmargin.problem import Problem, Solution
-from fairmargin.solvers import Start, refined, solve_free_and_bound
+from fairmargin.solvers import Start, solve_with_reference
 
-__all__ = ["Path"]
+__all__ = ["Path", "extrapolate", "solve_covariance_bound"]
 
 Array = NDArray[np.float64]
 
-_KEPT = 6  # more than a cubic needs, so that the errors of single solutions cancel
-_FARTHEST = 16.0  # sum of the weights that extrapolation may put on known solutions
+_KEPT = 6  # solutions: more than a cubic needs, so that the errors of single ones cancel
+_FARTHEST = 16.0  # sum of the absolute weights that extrapolation may put on known solutions, which amplifies errors
 
 
 @solve_task.register
-def _(constraint: CovarianceBound, task: Task) -> Outcome:
+def solve_covariance_bound(constraint: CovarianceBound, task: Task) -> Outcome:
+    """Return the least objective with every covariance within its bound."""
     thresholds = constraint.thresholds(task.sensitive)
 
     def bind(problem: Problem, free: Solution) -> Problem:
@@ -34,12 +36,12 @@ def _(constraint: CovarianceBound, task: Task) -> Outcome:
         return problem.with_bounds(-bounds, bounds)
 
     near = None if task.near is None else (start_at(task.near.unconstrained), start_at(task.near.solution))
-    # An absolute bound needs the free solution only to compare with.
-    free_tol = 0.0 if constraint.relative else 1e-6
-    free, bound = solve_free_and_bound(
-        task.problem, bind, near=near, tol=task.tol, free_tol=free_tol, max_iter=task.max_iter
+    # An absolute bound needs the unconstrained solution only to compare with.
+    reference_tol = 0.0 if constraint.relative else 1e-6
+    free, solution = solve_with_reference(
+        task.problem, bind, near=near, accuracy=task.accuracy, reference_tol=reference_tol
     )
-    return Outcome(bound, free)
+    return Outcome(solution, bind(task.problem, free), free)
 
 
 class Path:
@@ -64,7 +66,6 @@ class Path:
         self.free = replace(free, multipliers=np.zeros(task.problem.n_rows))
         self.task, self.reach, self.signed = task, np.asarray(reach, float), signed
         self._solved: dict[float, Solution] = {1.0: self.free} | ({} if zero is None else {0.0: zero})
-        self._better: dict[float, Solution] = {}  # refined
 
     def problem(self, t: float) -> Problem:
         """Return the problem at ``t``."""
@@ -94,7 +95,6 @@ class Path:
             yield t, self.at(t)
             for old in list(self._solved)[:-_KEPT]:
                 del self._solved[old]
-                self._better.pop(old, None)
 
     def bracket(self, budget: float) -> tuple[float | None, float | None]:
         """Return the nearest factors solved on either side of an objective: above it, and within it."""
@@ -112,28 +112,20 @@ class Path:
         first = self._solved[nearest[0]]
         if first.certificate.status != "solved":
             nearest = nearest[:1]
-        share = _extrapolate(nearest, t, 3)
+        share = extrapolate(nearest, t, 3)
         while np.abs(share).sum() > _FARTHEST:  # far extrapolation is worse than none
             nearest = nearest[:-1]
-            share = _extrapolate(nearest, t, len(nearest) // 2)
+            share = extrapolate(nearest, t, len(nearest) // 2)
         known = [self._solved[s] for s in nearest]
-        better = [self._refined(s) for s in nearest]
-        theta = np.tensordot(share, [s.theta for s in better], 1)
-        multipliers = np.tensordot(share, [s.multipliers for s in better], 1)
+        theta = np.tensordot(share, [s.theta for s in known], 1)
+        multipliers = np.tensordot(share, [s.multipliers for s in known], 1)
         if smooth:
-            return Start(theta, multipliers, first.hessian, after=0)  # likely to be the answer
+            return Start(theta, multipliers, first.hessian)
         alpha = np.clip(np.tensordot(share, [s.alpha for s in known], 1), 0.0, self.task.problem.weight)
         return Start(theta, multipliers, first.hessian, alpha)
 
-    def _refined(self, t: float) -> Solution:
-        """Return the solution at ``t`` one step further, which takes no pass: its error is not to be passed on."""
-        if t not in self._better:
-            solution = self._solved[t]
-            self._better[t] = solution if solution is self.free else refined(self.problem(t), solution)
-        return self._better[t]
 
-
-def _extrapolate(nodes: Sequence[float], t: float, degree: int) -> Array:
+def extrapolate(nodes: Sequence[float], t: float, degree: int) -> Array:
     """Return the weights at ``nodes`` of the polynomial, fitted to values there (the nearer the closer), at ``t``."""
     away = np.array(nodes) - t
     closeness = 1.0 / np.maximum(np.abs(away), 1e-300)

@@ -1,8 +1,8 @@
 """Promises to single people: the least covariance that keeps them, and then the least loss.
 
-Every loss here falls in the margin, so ``loss_i <= u_i`` is ``m_i >= tau_i = loss^-1(u_i)``: a linear constraint for
-each person. Of the thousands only a few dozen can bind; they are found by *row generation*: solve with some,
-look at everybody, add those whose promise is broken, until nobody's is.
+Every loss decreases in the margin, so ``loss_i <= u_i`` is ``m_i >= tau_i = loss^-1(u_i)``: a linear constraint per
+person. Of thousands only a few dozen can bind; they are found by *row generation*: solve with some, look at
+everybody, add those whose promise is broken, until nobody's is.
 
 The first stage minimises ``t`` with ``|cov_k| <= t |cov*_k|`` (a linear program, with a ball for the penalty); its
 optimum is far from unique. The second minimises the loss over what attains it.
@@ -10,18 +10,19 @@ optimum is far from unique. The second minimises the loss over what attains it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import IndividualLossBound
-from fairmargin.formulations.task import Outcome, Task, loss_increase, solve_task
+from fairmargin.formulations.outcome import Outcome, loss_increase
+from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start
-from fairmargin.solvers.linear_program import ConeProgram, solve_program
+from fairmargin.solvers.cone_program import ConeProgram, solve_program
 
-__all__: list[str] = []
+__all__ = ["IndividualOutcome", "Promises", "solve_individual_loss_bound"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -34,7 +35,7 @@ _ADDED = 4  # broken promises taken in a round, for each coefficient
 
 
 @dataclass(frozen=True)
-class _Promises:
+class Promises:
     """``sign_i f(x_i) >= tau_i`` for everybody with a promise.
 
     A person with two promises (a bounded loss and a decision to keep) has two entries.
@@ -53,8 +54,33 @@ class _Promises:
         return self.sign[chosen, None] * problem.design.rows(self.people[chosen])
 
 
+@dataclass(frozen=True)
+class IndividualOutcome(Outcome):
+    """What promises to people add to an outcome.
+
+    Attributes
+    ----------
+    factor : float
+        The least ``t`` with ``|cov_k| <= t |cov*_k|`` that the promises leave room for.
+    binding : ndarray of int
+        Rows of the people whose promise is kept with no room to spare.
+    loss_increase : float
+        ``L / L* - 1``.
+    """
+
+    factor: float = 1.0
+    binding: Index = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    loss_increase: float = 0.0
+    promises: Promises | None = field(default=None, metadata={"fitted": False})
+
+    def broken(self, scores: Array) -> Array:
+        """Return by how much each promise is broken by scores; negative where it is kept."""
+        return np.empty(0) if self.promises is None else -self.promises.slack(scores)
+
+
 @solve_task.register
-def _(constraint: IndividualLossBound, task: Task) -> Outcome:
+def solve_individual_loss_bound(constraint: IndividualLossBound, task: Task) -> Outcome:
+    """Return the least covariance that keeps every promise, with the least objective among those."""
     data = task.data
     gamma = constraint.gammas(data.n_given)[data.kept]
     free = task.solve(task.problem.unconstrained())
@@ -63,16 +89,44 @@ def _(constraint: IndividualLossBound, task: Task) -> Outcome:
     finite = gamma[np.isfinite(gamma)]
     radius = _penalty_radius(task.problem, free, float(finite.max()) if finite.size else np.inf)
     reach = np.abs(task.problem.rows @ free.theta)
+    unchanged = replace(free, multipliers=np.zeros(task.problem.n_rows))
     if not np.any(reach > 0) or not np.any(gamma > 0):
-        return _outcome(task, _free_under_rows(free, task), free, promises, 1.0)
+        return _outcome(task, task.problem, unchanged, free, promises, 1.0)
     factor, first, working = _least_covariance(task.problem, free, promises, reach, radius)
     if factor >= 1.0 - 1e-7:  # the promises leave no room: nothing to gain, and nothing to pay for
-        return _outcome(task, _free_under_rows(free, task), free, promises, 1.0)
-    solution = _least_loss(task, free, promises, factor * reach, radius, first, working)
-    return _outcome(task, solution, free, promises, factor)
+        return _outcome(task, task.problem, unchanged, free, promises, 1.0)
+    problem, solution = _least_loss(task, free, promises, factor * reach, radius, first, working)
+    return _outcome(task, problem, _kept(problem, solution, free, promises), free, promises, factor)
 
 
-def _make_promises(problem: Problem, free: Solution, gamma: Array, kept: NDArray[np.bool_]) -> _Promises:
+def _kept(problem: Problem, solution: Solution, free: Solution, promises: Promises) -> Solution:
+    """Return a solution that keeps every promise: where the solver left one broken, as much as that takes of
+    ``free``.
+
+    The unconstrained classifier keeps all of them, and the losses are convex: so does what lies between the two, from
+    some point on. The covariances may exceed their bounds by that share, which the certificate shows.
+    """
+    slack, slack_free = promises.slack(solution.scores), promises.slack(free.scores)
+    broken = slack < 0
+    share = float(np.max(slack[broken] / (slack[broken] - slack_free[broken]), initial=0.0))
+    if share == 0.0:
+        return solution
+    theta = solution.theta + share * (free.theta - solution.theta)
+    scores = problem.design.matvec(theta)
+    proof, value = solution.certificate, problem.objective(theta, scores)
+    gap = problem.relative_gap(value, proof.dual_bound)
+    is_solved = proof.status == "solved" and gap <= max(proof.gap, _BALL_GAP) and problem.is_feasible(theta)
+    proof = replace(
+        proof,
+        objective=value,
+        gap=gap,
+        violation=problem.violation(theta),
+        status=proof.status if is_solved or proof.status != "solved" else "inaccurate",
+    )
+    return replace(solution, theta=theta, scores=scores, certificate=proof)
+
+
+def _make_promises(problem: Problem, free: Solution, gamma: Array, kept: NDArray[np.bool_]) -> Promises:
     margins = problem.y * free.scores
     bounded = np.flatnonzero(np.isfinite(gamma))
     allowed = (1.0 + gamma[bounded]) * problem.loss.value(margins[bounded])
@@ -81,7 +135,7 @@ def _make_promises(problem: Problem, free: Solution, gamma: Array, kept: NDArray
     keeps = np.flatnonzero(kept)
     # A score that is kept exactly at zero is below it after rounding; ask for a hair more where there is room.
     hair = 1e-9 * (1.0 + float(np.abs(free.scores).max()))
-    return _Promises(
+    return Promises(
         np.concatenate([bounded, keeps]),
         np.concatenate([problem.y[bounded], np.ones(len(keeps))]),
         np.concatenate([tau, np.minimum(hair, free.scores[keeps])]),
@@ -95,12 +149,8 @@ def _penalty_radius(problem: Problem, free: Solution, gamma: float) -> float:
     return float(np.sqrt((1.0 + gamma) * np.sum(free.theta[problem.ridge > 0] ** 2)))
 
 
-def _free_under_rows(free: Solution, task: Task) -> Solution:
-    return replace(free, multipliers=np.zeros(task.problem.n_rows))
-
-
 def _least_covariance(
-    problem: Problem, free: Solution, promises: _Promises, reach: Array, radius: float
+    problem: Problem, free: Solution, promises: Promises, reach: Array, radius: float
 ) -> tuple[float, Array, Index]:
     """Return the least factor ``t``, a point that attains it and the promises that were looked at."""
     p = problem.design.shape[1]
@@ -144,23 +194,23 @@ def _most_broken(slack: Array, working: Index, count: int) -> Index:
 
 
 def _least_loss(
-    task: Task, free: Solution, promises: _Promises, bound: Array, radius: float, first: Array, working: Index
-) -> Solution:
+    task: Task, free: Solution, promises: Promises, bound: Array, radius: float, first: Array, working: Index
+) -> tuple[Problem, Solution]:
     """Return the least loss with covariances within ``bound``, all promises kept and the penalty in its ball."""
     limit = np.where(bound > 0, bound * (1.0 + _SLACK), 0.0)
     limit = np.maximum(limit, 1e-9 * np.abs(task.problem.rows @ free.theta))
     search = _SecondStage(task, promises, limit, free, working, radius)
     solution = search.at(1.0)
-    if not search.outside(solution, radius):
-        return solution
-    return search.within(solution, radius, first)
+    if search.outside(solution, radius):
+        solution = search.within(solution, radius, first)
+    return search.problem(), solution
 
 
 class _SecondStage:
     """The least-loss problem under promises, for growing sets of promises looked at."""
 
     def __init__(
-        self, task: Task, promises: _Promises, limit: Array, free: Solution, working: Index, radius: float
+        self, task: Task, promises: Promises, limit: Array, free: Solution, working: Index, radius: float
     ) -> None:
         self.task, self.promises, self.limit, self.working = task, promises, limit, working
         self.radius = radius
@@ -169,7 +219,7 @@ class _SecondStage:
     def at(self, stiffness: float) -> Solution:
         """Return the solution with the penalty multiplied by ``stiffness``, its objective as if it were not."""
         for _ in range(_ROUNDS):
-            problem = self._problem()
+            problem = self.problem()
             solution = self.task.solve(replace(problem, ridge=stiffness * problem.ridge), self.start)
             self.start = Start(solution.theta, hessian=solution.hessian)
             broken = _most_broken(self.promises.slack(solution.scores), self.working, problem.design.shape[1])
@@ -211,7 +261,8 @@ class _SecondStage:
                 high, at_high, at_low, solution = middle, value, 0.5 * at_low, here
         return solution
 
-    def _problem(self) -> Problem:
+    def problem(self) -> Problem:
+        """Return the problem under the promises looked at so far."""
         problem = self.task.problem
         rows = np.vstack([problem.rows, self.promises.rows(problem, self.working)])
         tau = self.promises.tau[self.working]
@@ -233,20 +284,24 @@ class _SecondStage:
 
     def from_first_stage(self, theta: Array) -> Solution:
         """Return the first stage's own point: where ball and covariance leave no room for the loss."""
-        problem = self._problem()
+        problem = self.problem()
         scores = problem.design.matvec(theta)
-        alpha = -problem.weight * problem.loss.derivative(problem.y * scores)
+        alpha = problem.dual_variables(scores)
         nothing = np.zeros(problem.n_rows)
-        certificate = problem.certify(theta, nothing, scores, alpha, 0, "inaccurate")
+        certificate = problem.certify(theta, nothing, scores, problem.dual_sums(scores, alpha), tol=self.task.tol)
         return Solution(theta, nothing, scores, alpha, certificate)
 
 
-def _outcome(task: Task, solution: Solution, free: Solution, promises: _Promises, factor: float) -> Outcome:
-    slack = promises.slack(solution.scores)
-    binding = np.unique(promises.people[slack <= 1e-7])
-    facts = {
-        "factor_": factor,
-        "binding_": task.data.kept[binding],
-        "loss_increase_": loss_increase(solution.objective, free.objective),
-    }
-    return Outcome(solution, free, facts)
+def _outcome(
+    task: Task, problem: Problem, solution: Solution, free: Solution, promises: Promises, factor: float
+) -> Outcome:
+    binding = np.unique(promises.people[promises.slack(solution.scores) <= 1e-7])
+    return IndividualOutcome(
+        solution,
+        problem,
+        free,
+        factor=factor,
+        binding=task.data.kept[binding],
+        loss_increase=loss_increase(solution.objective, free.objective),
+        promises=promises,
+    )

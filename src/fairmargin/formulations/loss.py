@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,12 @@ from scipy.optimize import linprog
 
 from fairmargin.constraints import LossBound
 from fairmargin.formulations.covariance import Path
-from fairmargin.formulations.task import Outcome, Task, loss_increase, solve_task
+from fairmargin.formulations.outcome import Outcome, loss_increase
+from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Problem, Solution
-from fairmargin.solvers import Start, solve_free_and_bound
+from fairmargin.solvers import Start, solve_with_reference
 
-__all__ = ["least_factor"]
+__all__ = ["LossBoundOutcome", "least_factor", "solve_loss_bound"]
 
 Array = NDArray[np.float64]
 
@@ -23,70 +24,93 @@ _MOST_STEPS = 60
 _SUM_GAP = 1e-6  # gap that a solution for the sum of several covariances may have
 
 
+@dataclass(frozen=True)
+class LossBoundOutcome(Outcome):
+    """What a bound on the loss adds to an outcome.
+
+    Attributes
+    ----------
+    loss_increase : float
+        ``L / L* - 1``, how much of the bound on the loss was spent.
+    factor : float or None
+        The least ``t`` with ``|cov_k| <= t |cov*_k| / weight_k`` for every column; None for ``norm="sum"``.
+    """
+
+    loss_increase: float = 0.0
+    factor: float | None = None
+
+
 @solve_task.register
-def _(constraint: LossBound, task: Task) -> Outcome:
+def solve_loss_bound(constraint: LossBound, task: Task) -> Outcome:
+    """Return the least covariance with an objective within ``(1 + gamma) L*``."""
     weights = constraint.column_weights(task.sensitive)
     task = replace(task, tol=min(task.tol, _CLOSE))  # a root search needs the losses better than its own accuracy
     free, zero = _ends(task, (weights > 0) & (constraint.gamma > 0))
     reach = task.problem.rows @ free.theta
     budget = (1.0 + constraint.gamma) * free.objective
-    counted = (weights > 0) & (reach != 0)
+    # What the unconstrained classifier has not, but for rounding, is not worth a share of the loss.
+    counted = (weights > 0) & (np.abs(reach) > task.problem.room(free.theta))
     if constraint.gamma == 0 or not np.any(counted):
         solution = replace(free, multipliers=np.zeros(task.problem.n_rows))
-        return _outcome(solution, free, 1.0)
-    unit = np.where(counted, np.abs(reach) / np.where(counted, weights, 1.0), np.inf)
+        return _outcome(task.problem, solution, free, 1.0)
+    # |cov_k| <= t unit_k for all k: one number t, from 1, where nothing binds, down to zero.
+    largest = float(weights[counted].max())
+    unit = np.where(counted, np.abs(reach) * largest / np.where(counted, weights, 1.0), np.inf)
     if constraint.norm == "sum" and counted.sum() > 1:
-        solution = _certified(task, _least_sum(task, free, zero, unit, budget), np.isfinite(unit))
-        return _outcome(solution, free, None)
-    # |cov_k| <= t |cov*_k| / weight_k for all k: one number t, from where nothing binds down to zero.
+        problem, solution = _certified(task, _least_sum(task, free, zero, unit, budget), np.isfinite(unit))
+        return _outcome(problem, solution, free, None)
     path = Path(task, free, unit, zero=zero)
-    factor, solution = least_factor(path, budget, float(np.max(weights[counted])))
-    return _outcome(solution, free, factor)
+    factor, solution = least_factor(path, budget)
+    return _outcome(path.problem(factor), solution, free, factor * largest)
 
 
 def _ends(task: Task, counted: NDArray[np.bool_]) -> tuple[Solution, Solution]:
     """Return the classifiers without a constraint and without the counted covariances, which share samples."""
 
     def bind(problem: Problem, free: Solution) -> Problem:
-        bound = np.where(counted & (problem.rows @ free.theta != 0), 0.0, np.inf)
+        bound = np.where(counted & (np.abs(problem.rows @ free.theta) > problem.room(free.theta)), 0.0, np.inf)
         return problem.with_bounds(-bound, bound)
 
-    return solve_free_and_bound(task.problem, bind, tol=task.tol, max_iter=task.max_iter)
+    return solve_with_reference(task.problem, bind, accuracy=task.accuracy)
 
 
-def _outcome(solution: Solution, free: Solution, factor: float | None) -> Outcome:
-    facts = {"loss_increase_": loss_increase(solution.objective, free.objective), "factor_": factor}
-    return Outcome(solution, free, facts)
+def _outcome(problem: Problem, solution: Solution, free: Solution, factor: float | None) -> Outcome:
+    increase = loss_increase(solution.objective, free.objective)
+    return LossBoundOutcome(solution, problem, free, loss_increase=increase, factor=factor)
 
 
-def _certified(task: Task, solution: Solution, counted: NDArray[np.bool_]) -> Solution:
+def _certified(task: Task, solution: Solution, counted: NDArray[np.bool_]) -> tuple[Problem, Solution]:
     """Return a solution with the proof that it has the least loss among those of its covariances or smaller."""
     bound = np.where(counted, np.abs(task.problem.rows @ solution.theta), np.inf)
     problem = task.problem.with_bounds(-bound, bound)
-    at = solution.theta, solution.multipliers, solution.scores, solution.alpha
-    proof = problem.certify(*at, solution.certificate.n_iter, solution.certificate.status)
-    if proof.gap > max(task.tol, _SUM_GAP):
-        proof = replace(proof, status="inaccurate")
-    return replace(solution, certificate=proof)
+    alpha = problem.dual_variables(solution.scores) if problem.loss.smooth else solution.alpha
+    proof = problem.certify(
+        solution.theta,
+        solution.multipliers,
+        solution.scores,
+        problem.dual_sums(solution.scores, alpha),
+        tol=max(task.tol, _SUM_GAP),
+        n_iter=solution.certificate.n_iter,
+    )
+    return problem, replace(solution, alpha=alpha, certificate=proof)
 
 
-def least_factor(path: Path, budget: float, loosest: float) -> tuple[float, Solution]:
+def least_factor(path: Path, budget: float) -> tuple[float, Solution]:
     """Return the least ``t`` whose ``V(t) = min L`` stays within the budget, and its solution.
 
-    ``V`` is convex and falls to ``L*``, and its derivative comes with every solution: it is minus what the
-    multipliers weigh. Newton's method from the left meets the root from above the budget; the chord through
-    the last point on either side gives points within it.
+    ``V`` is convex and falls to ``L*`` at ``t = 1``, and its derivative comes with every solution: minus what the
+    multipliers weigh. Newton's method from the left meets the root from above the budget; the chord through the last
+    point on either side gives points within it.
     """
     solution = path.at(0.0)
     if solution.objective <= budget:
         return 0.0, solution
-    # All bounds are slack at ``loosest``, where V = L*; points solved before may be nearer.
     above, within = path.bracket(budget)
-    low, high = above or 0.0, loosest if within is None else within
-    at_low, at_high = path.at(low), path.free if high >= loosest else path.at(high)
+    low, high = above or 0.0, 1.0 if within is None else within
+    at_low, at_high = path.at(low), path.at(high)
     close = _CLOSE * path.free.objective
     for _ in range(_MOST_STEPS):
-        if budget - at_high.objective <= close and (high < loosest or high == low):
+        if budget - at_high.objective <= close and (high < 1.0 or high == low):
             break
         t = low + (at_low.objective - budget) / _price(path, at_low)
         if not low < t < high:
@@ -98,7 +122,7 @@ def least_factor(path: Path, budget: float, loosest: float) -> tuple[float, Solu
             high, at_high = t, here
         else:
             low, at_low = t, here
-        if high - low <= 1e-14 * loosest:
+        if high - low <= 1e-14:
             break
     return high, at_high
 

@@ -1,42 +1,67 @@
 """From a task to an outcome.
 
-A task is the unconstrained problem with the covariance rows at hand; :func:`solve_task` dispatches on the
-constraint and answers with an outcome, from which estimators read their fitted attributes.
+A task is the unconstrained problem with the covariance rows at hand. :func:`solve_task` dispatches on the
+constraint and returns an outcome: the solution, the problem it solves, and what this formulation has to tell beyond
+that. Estimators read their fitted attributes from outcomes.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from fairmargin.constraints import Constraint
-from fairmargin.design import make_design, reduce_wide
+from fairmargin.design import make_design, reduce_rank, reduce_wide
+from fairmargin.formulations.outcome import Outcome
+from fairmargin.formulations.ties import settle_ties
 from fairmargin.losses import Loss, SmoothedHingeLoss
 from fairmargin.problem import Problem, Solution
 from fairmargin.sensitive import Sensitive
-from fairmargin.solvers import Start, few_threads, fits_single, solve
+from fairmargin.solvers import Accuracy, Start, in_single_precision, solve
 from fairmargin.validation import TrainingData
 
-__all__ = ["Outcome", "Task", "loss_increase", "make_task", "run", "solve_task", "start_at", "warn_unless_solved"]
+__all__ = ["FeatureMap", "Task", "make_task", "run", "solve_task", "start_at"]
 
 Array = NDArray[np.float64]
 
 _ROUNDED = 0.1  # width of a hinge loss's corner where a rounded one will do
 
 
+class FeatureMap(Protocol):
+    """Features in which the score is linear, and the way back from their coefficients to the function."""
+
+    @property
+    def features(self) -> Array:
+        """The features of the training rows, shape (N, p)."""
+        ...
+
+    def expand(self, w: Array) -> Array:
+        """Return the coefficients of the function whose coefficients in the features are ``w``."""
+        ...
+
+
 @dataclass(frozen=True)
 class Task:
     """Data, loss and penalty of one training, before anything is asked of it.
 
-    ``problem`` carries the covariance rows (K, p) with infinite bounds; ``centred`` (N, K) is ``z - zbar``;
-    ``near`` is the outcome of nearly the same task, to start from; without ``proof`` estimates of gaps are trusted.
+    Attributes
+    ----------
+    problem : Problem
+        With the covariance rows (K, p) and infinite bounds.
+    data : TrainingData
+    centred : (N, K)
+        ``z - zbar``.
+    tol, max_iter : accuracy asked for
+    feature_map : FeatureMap or None
+        The features that ``problem`` is written in; None for the columns of ``data.X``.
+    near : Outcome or None
+        Of nearly the same task, to start from.
+    proof : bool
+        Whether gaps must be proved, or estimates will do.
     """
 
     problem: Problem
@@ -44,7 +69,7 @@ class Task:
     centred: Array
     tol: float
     max_iter: int
-    expand: Callable[[Array], Array] | None = None
+    feature_map: FeatureMap | None = None
     near: Outcome | None = None
     proof: bool = True
 
@@ -54,18 +79,22 @@ class Task:
         assert self.data.sensitive is not None
         return self.data.sensitive
 
+    @property
+    def accuracy(self) -> Accuracy:
+        """What solvers are asked for."""
+        return Accuracy(self.tol, self.max_iter, self.proof)
+
     def solve(self, problem: Problem, start: Start | None = None) -> Solution:
-        """Solve a problem of this task with the task's tolerances."""
-        return solve(problem, start=start, tol=self.tol, max_iter=self.max_iter, proof=self.proof)
+        """Solve a problem of this task to the task's accuracy."""
+        return solve(problem, start=start, accuracy=self.accuracy)
 
     def roughly(self, tol: float, solution: Solution) -> tuple[Task, Solution]:
-        """Return task and solution for scouting: a wide tolerance, no proofs, single precision if that will do."""
+        """Return task and solution for scouting: a wide tolerance, no proofs, single precision where it will do."""
         smooth = self.smoothed()
-        if smooth is not self:
-            free, start = smooth.problem.unconstrained(), Start(solution.theta)
-            solution = solve(free, start=start, tol=tol, max_iter=self.max_iter, proof=False)
         rough = replace(smooth, tol=max(self.tol, tol), proof=False)
-        twin = smooth.problem.single() if fits_single(solution.hessian) else None
+        if smooth is not self:
+            solution = rough.solve(smooth.problem.unconstrained(), Start(solution.theta))
+        twin = in_single_precision(smooth.problem, solution)
         if twin is None:
             return rough, solution
         vectors: dict[str, Any] = {k: getattr(solution, k).astype(np.float32) for k in ("scores", "alpha")}
@@ -78,49 +107,61 @@ class Task:
         return replace(self, problem=replace(self.problem, loss=SmoothedHingeLoss(_ROUNDED)))
 
     def coefficients(self, solution: Solution) -> tuple[Array, float]:
-        """Return ``(w, b)`` of a solution, in the features of ``data.X``."""
+        """Return the function of a solution: its coefficients, expanded by the feature map, and the intercept."""
         w, b = self.problem.design.to_original(solution.theta)
-        return (w if self.expand is None else self.expand(w)), b
+        return (w if self.feature_map is None else self.feature_map.expand(w)), b
 
+    def on(self, feature_map: FeatureMap) -> Task:
+        """Return the same task on other features."""
+        old = self.problem
+        design = make_design(feature_map.features, old.design.fit_intercept)
+        penalised = bool(np.any(old.ridge))
+        problem = _write_problem(design, self.data, self.centred, old.loss, old.weight, penalised)
+        return replace(self, problem=problem, feature_map=feature_map, near=None)
 
-@dataclass(frozen=True)
-class Outcome:
-    """A solved task.
-
-    ``unconstrained`` is the solution without constraint where it was needed or asked for; ``facts`` holds
-    what a formulation has to tell beyond that, by fitted attribute.
-    """
-
-    solution: Solution
-    unconstrained: Solution | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
+    def covariance(self, scores: Array) -> Array:
+        """Return the decision boundary covariances of scores, (K,)."""
+        weight = self.data.people_weight
+        return self.centred.T @ (weight * scores) / weight.sum()
 
 
 def start_at(solution: Solution | None) -> Start | None:
     """Return a start from a solution, if there is one."""
-    if solution is None:
-        return None
-    return Start(solution.theta, solution.multipliers, solution.hessian, solution.alpha)
+    return None if solution is None else Start.at(solution)
 
 
-def make_task(data: TrainingData, loss: Loss, C: float, fit_intercept: bool, tol: float, max_iter: int) -> Task:
+def make_task(
+    data: TrainingData,
+    loss: Loss,
+    C: float,
+    fit_intercept: bool,
+    tol: float,
+    max_iter: int,
+    feature_map: FeatureMap | None = None,
+) -> Task:
     """Write down the problem: weights, penalty and covariance rows (one pass over the data)."""
-    X, expand = data.X, None
-    n, d = X.shape
-    if d > n:
-        wide = reduce_wide(X)
-        X, expand = wide.features, wide.expand
-    design = make_design(X, fit_intercept)
-    p = design.shape[1]
-    ridge = np.full(p, 0.0 if np.isinf(C) else 1.0)
-    if fit_intercept:
-        ridge[-1] = 0.0
-    weight = data.loss_weight * (1.0 if np.isinf(C) else C)
+    n, d = data.X.shape
+    is_penalised = bool(np.isfinite(C))
+    if feature_map is None and is_penalised and d > n:
+        feature_map = reduce_wide(data.X)
+    if feature_map is None and not is_penalised:
+        feature_map = reduce_rank(data.X, fit_intercept)
+    design = make_design(data.X if feature_map is None else feature_map.features, fit_intercept)
+    weight = data.loss_weight * (C if is_penalised else 1.0)
     centred = np.empty((n, 0)) if data.sensitive is None else data.sensitive.centred(data.people_weight)
+    problem = _write_problem(design, data, centred, loss, weight, bool(np.isfinite(C)))
+    return Task(problem, data, centred, tol, max_iter, feature_map)
+
+
+def _write_problem(
+    design: Any, data: TrainingData, centred: Array, loss: Loss, weight: Array, penalised: bool
+) -> Problem:
+    ridge = np.full(design.shape[1], float(penalised))
+    if design.fit_intercept:
+        ridge[-1] = 0.0
     rows = covariance_rows(design, centred, data.people_weight)
     free = np.full(len(rows), np.inf)
-    problem = Problem(design, data.y, weight, loss, ridge, rows, -free, free)
-    return Task(problem, data, centred, tol, max_iter, expand)
+    return Problem(design, data.y, weight, loss, ridge, rows, -free, free)
 
 
 def covariance_rows(design: Any, centred: Array, people_weight: Array) -> Array:
@@ -129,30 +170,18 @@ def covariance_rows(design: Any, centred: Array, people_weight: Array) -> Array:
         return np.empty((0, design.shape[1]))
     weighted = centred * (people_weight / people_weight.sum())[:, None]
     rows = design.rmatvec(weighted).T
-    # What is zero but for rounding must be zero: as a constraint it would be a real one on nothing.
-    rows[np.abs(rows) <= 1e-15 * np.abs(weighted).sum(axis=0)[:, None] * design.scale] = 0.0
+    # A sum of n terms is zero up to about sqrt(n) roundings of their size. What is zero up to that must be zero:
+    # as a constraint it would be a real one on nothing.
+    rounding = 4.0 * np.sqrt(len(centred)) * np.finfo(float).eps
+    rows[np.abs(rows) <= rounding * np.abs(weighted).sum(axis=0)[:, None] * design.scale] = 0.0
     if design.fit_intercept:
-        rows[:, -1] = 0.0  # sum_i s_i (z_i - zbar) is zero but for rounding
+        rows[:, -1] = 0.0  # sum_i s_i (z_i - zbar)
     return np.ascontiguousarray(rows)
 
 
 def run(task: Task, constraint: Constraint | None) -> Outcome:
-    """Solve a task under a constraint, and warn of what a user must not overlook."""
-    with few_threads(task.problem):
-        outcome = solve_task(constraint, task)
-    warn_unless_solved(outcome.solution, task.tol)
-    if outcome.unconstrained is not None and outcome.solution.certificate.status == "solved":
-        warn_unless_solved(outcome.unconstrained, task.tol)  # what covariances and losses are measured against
-    return outcome
-
-
-def loss_increase(value: float, best: float) -> float:
-    """Return ``value / best - 1``, where a share of the best objective means something."""
-    if not best > 1e-12:
-        raise ValueError(
-            "The data can be separated without any loss, and a share of a loss of zero means nothing; set a finite C."
-        )
-    return value / best - 1.0
+    """Solve a task under a constraint, and settle the people on the boundary."""
+    return settle_ties(solve_task(constraint, task), task.tol)
 
 
 @singledispatch
@@ -164,30 +193,9 @@ def solve_task(constraint: Any, task: Task) -> Outcome:
 
 
 @solve_task.register
-def _(constraint: None, task: Task) -> Outcome:
+def solve_unconstrained(constraint: None, task: Task) -> Outcome:
+    """Return the solution without any constraint."""
     near = None if task.near is None else start_at(task.near.unconstrained)
-    solution = task.solve(task.problem.unconstrained(), near)
-    return Outcome(solution, solution)
-
-
-def warn_unless_solved(solution: Solution, tol: float) -> None:
-    """Warn of a solver that did not reach its tolerance, with the gap it reached."""
-    proof = solution.certificate
-    if proof.status == "solved":
-        return
-    if proof.status == "separable":
-        warnings.warn(
-            "The data are separable: without a penalty (C=inf) the coefficients grow without end and there is no "
-            f"best classifier; training stopped at a loss of {proof.objective:.1e}. Set a finite C.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-        return
-    hint = "raise max_iter" if proof.status == "iteration limit" else "scale the features or set a finite C"
-    warnings.warn(
-        f"The solver stopped ({proof.status}) after {proof.n_iter} iterations at a relative duality gap of "
-        f"{proof.gap:.1e}, above tol={tol:.1e}; the largest violation is {proof.violation:.1e}. "
-        f"To get closer, {hint}.",
-        ConvergenceWarning,
-        stacklevel=4,
-    )
+    problem = task.problem.unconstrained()
+    solution = task.solve(problem, near)
+    return Outcome(solution, problem, solution)

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.problem import Problem, Solution
-from fairmargin.solvers.newton import Start, solve_newton
+from fairmargin.solvers.contract import Accuracy, Start
+from fairmargin.solvers.newton import solve_newton
 
 __all__ = ["solve_proximal"]
 
@@ -28,32 +29,35 @@ _FIRST = 1e-3  # of the curvature that a loss of curvature one would have
 _SHRINK = 0.1
 _LEAST = 1e-6
 _ROUNDS = 12
-_INNER = 1e-4  # what the penalty squares away, an unpenalised problem feels in full: rounds must be more exact
+_INNER = 1e-4  # of the tolerance: an unpenalised gap is linear in the residuals that a penalty would square
 
 
-def solve_proximal(problem: Problem, *, tol: float = 1e-9, max_iter: int = 200) -> Solution:
-    """Solve a problem with a smooth loss and no penalty to a relative duality gap of ``tol``."""
+def solve_proximal(problem: Problem, *, accuracy: Accuracy | None = None) -> Solution:
+    """Solve a problem with a smooth loss and no penalty to the duality gap asked for."""
+    accuracy = Accuracy() if accuracy is None else accuracy
     size = float(problem.weight.sum()) * problem.design.scale**2
     if problem.design.fit_intercept:
         size[-1] = 0.0
-    inner = max(_INNER * tol, 1e-14)
-    solution = solve_newton(_around(problem, np.zeros_like(size), _FIRST * size), tol=inner, max_iter=max_iter)
+    inner = replace(accuracy, tol=max(_INNER * accuracy.tol, 1e-14))
+    centre, start = np.zeros_like(size), None
     n_iter, best = 0, None
     for k in range(_ROUNDS):
-        n_iter += solution.certificate.n_iter
-        certificate = problem.certify(
-            solution.theta, solution.multipliers, solution.scores, solution.alpha, n_iter, "solved"
+        eps = max(_FIRST * _SHRINK**k, _LEAST) * size
+        inside = solve_newton(_around(problem, centre, eps), start=start, accuracy=inner)
+        n_iter += inside.certificate.n_iter
+        inside = replace(inside, alpha=problem.dual_variables(inside.scores))
+        sums = problem.dual_sums(inside.scores, inside.alpha)
+        proof = problem.certify(
+            inside.theta, inside.multipliers, inside.scores, sums, tol=accuracy.tol, n_iter=n_iter
         )
-        solution = replace(solution, certificate=certificate)
-        if best is None or certificate.gap < best.certificate.gap:
+        solution = replace(inside, certificate=proof)
+        if best is None or proof.gap < best.certificate.gap:
             best = solution
-        if certificate.gap <= tol:
-            return best
-        eps = max(_FIRST * _SHRINK ** (k + 1), _LEAST) * size
-        start = Start(solution.theta, solution.multipliers)
-        solution = solve_newton(_around(problem, solution.theta, eps), start=start, tol=inner, max_iter=max_iter)
+        if proof.status == "solved":
+            return solution
+        centre, start = inside.theta, Start(inside.theta, inside.multipliers)
     assert best is not None
-    return replace(best, certificate=replace(best.certificate, status="inaccurate", n_iter=n_iter))
+    return replace(best, certificate=replace(best.certificate, n_iter=n_iter))
 
 
 def _around(problem: Problem, centre: Array, eps: Array) -> Problem:

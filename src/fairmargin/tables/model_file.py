@@ -217,7 +217,7 @@ def _estimator_from_plain(plain: Mapping[str, Any]) -> Any:
 
 
 def _kernel_from_plain(plain: Any) -> Any:
-    from fairmargin.kernel_matrix import NAMES, Kernel
+    from fairmargin.kernel.matrix import NAMES, Kernel
 
     if plain is None:
         return None

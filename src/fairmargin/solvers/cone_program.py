@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.solvers.small import Factor
+from fairmargin.solvers.quadratic_step import Factor
 
 __all__ = ["ConeProgram", "solve_program"]
 

@@ -2,13 +2,12 @@
 
     min  sum_i c_i xi_i + t' theta   s.t.  m_i + xi_i >= 1  (alpha_i),  xi >= 0,  lower <= A theta <= upper  (nu)
 
-Interior-point and multiplier methods come near the optimum of such a problem, but flat directions keep
-them from the last digits. This is the last resort: it holds the features in memory once more, sparsely.
+Interior-point and multiplier methods come near the optimum of such a problem, but flat directions keep them from
+the last digits. This is the last resort: it holds the features in memory once more, as a sparse matrix.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from fairmargin.problem import Problem, Solution
+from fairmargin.solvers.contract import Accuracy
 
 __all__ = ["solve_hinge_program"]
 
@@ -26,13 +26,14 @@ _LARGEST = 300_000  # entries of X beyond which the simplex method is too slow t
 _EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
-def solve_hinge_program(problem: Problem, *, tol: float = 1e-9, max_iter: int = 200) -> Solution | None:
+def solve_hinge_program(problem: Problem, *, accuracy: Accuracy | None = None) -> Solution | None:
     """Solve a problem with the hinge loss and no penalty; None where HiGHS has no answer or it would take long."""
+    accuracy = Accuracy() if accuracy is None else accuracy
     n, p = problem.design.shape
     if n * p > _LARGEST:
         return None
     program, unit, length = _write(problem)
-    answer = linprog(**program, method="highs", options=_EXACT | {"maxiter": 1000 * max_iter})
+    answer = linprog(**program, method="highs", options=_EXACT | {"maxiter": 1000 * accuracy.max_iter})
     if answer.status != 0:
         return None
     theta = answer.x[:p] / problem.design.scale
@@ -40,9 +41,8 @@ def solve_hinge_program(problem: Problem, *, tol: float = 1e-9, max_iter: int = 
     multipliers = _per_row(problem, price[n:]) / length
     alpha = np.clip(price[:n], 0.0, problem.weight)
     scores = problem.design.matvec(theta)
-    certificate = problem.certify(theta, multipliers, scores, alpha, int(answer.nit), "solved")
-    if certificate.gap > tol:
-        certificate = replace(certificate, status="inaccurate")
+    sums = problem.dual_sums(scores, alpha)
+    certificate = problem.certify(theta, multipliers, scores, sums, tol=accuracy.tol, n_iter=int(answer.nit))
     return Solution(theta, multipliers, scores, alpha, certificate)
 
 
@@ -79,7 +79,7 @@ def _sides(problem: Problem) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDAr
 
 
 def _per_row(problem: Problem, price: Array) -> Array:
-    """Return one multiplier a row from those of its sides, in the order of the program."""
+    """Return one multiplier per row of A from those of its sides, in the order of the program."""
     equal, above, below = _sides(problem)
     up, down, both = np.split(price, [above.sum(), above.sum() + below.sum()])
     multipliers = np.zeros(problem.n_rows)

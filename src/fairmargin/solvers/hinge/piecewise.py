@@ -1,9 +1,9 @@
-"""The rounds of the method of multipliers on a few people, in as few operations as can be.
+"""The rounds of the method of multipliers on few rows, in as few operations as possible.
 
-Near its end the method (:mod:`fairmargin.solvers.multipliers`) works on a thousand people or so, and an iteration of
-the general Newton method would spend most of its time on its own generality. Here the loss is known: with margins
+Near its end the method (:mod:`fairmargin.solvers.hinge.multipliers`) works on a thousand rows or so, and an iteration
+of the general Newton method would spend most of its time on its own generality. Here the loss is known: with margins
 ``m`` and ``u = a + (1 - m) / h``, the envelope's slopes are ``-clip(u, 0, 1)`` and its curvatures ``1 / h`` where
-``0 < u < 1``: the objective is piecewise quadratic, its derivative along a line piecewise straight.
+``0 < u < 1``. The objective is piecewise quadratic, and its derivative along a line is piecewise linear.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.problem import Certificate, Problem, Solution, support
-from fairmargin.solvers.newton import Start
-from fairmargin.solvers.small import Factor, constrained_step, flatten
+from fairmargin.solvers.contract import Start
+from fairmargin.solvers.quadratic_step import LEAST_SHIFT, Factor, constrained_step, find_flat
 
-__all__ = ["INNER", "LEAST_WIDTH", "SHRINK", "Corner"]
+__all__ = ["INNER", "LEAST_WIDTH", "SHRINK", "PiecewiseProblem"]
 
 Array = NDArray[np.float64]
 
-SHRINK = 0.2  # of the width, a round
+SHRINK = 0.2  # of the width, per round
 LEAST_WIDTH = 1e-10
 INNER = 0.1  # gap of a round, relative to the gap of the round before
-_ROWS = 4096
-_COPIED = 300_000  # entries
-_DAMPING = 1e-13
+_ROWS = 4096  # that a Gram matrix takes at a time
+_COPIED = 300_000  # entries of X up to which signed rows are worth a copy
 _FLAT = 0.1  # share of a step's slope that may be left where a line search ends
 
 
@@ -41,14 +40,14 @@ class _Point:
     n_iter: int
 
 
-class Corner:
-    """The hinge loss of some people, under the rows and the penalty of a problem."""
+class PiecewiseProblem:
+    """The rounded hinge loss of few rows, under the constraints and the penalty of a problem."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.weight = problem.weight
         self.signed = problem.weight * problem.y
-        # Signed rows of a few people, G with m = G theta, are worth a copy.
+        # Signed rows G, with m = G theta.
         n, p = problem.design.shape
         self.G = problem.design.rows(slice(None)) if n * p <= _COPIED else None
         if self.G is not None:
@@ -118,7 +117,7 @@ class Corner:
         """Minimise the envelope around ``a`` by Newton's method to a gap of ``tol``; None where that fails."""
         problem = self.problem
         feasible = problem.is_feasible(theta)
-        damping, stuck = _DAMPING, 0
+        damping, stuck = LEAST_SHIFT, 0
         here = np.arange(len(theta))
         for n_iter in range(max_iter + 1):
             u = a + (1.0 - margins) / width
@@ -135,14 +134,14 @@ class Corner:
             change = self._margins(step)
             length = self._length(theta, step, u, change, width, float(gradient @ step)) if feasible else 1.0
             stuck = stuck + 1 if length <= 0.0 else 0
-            damping = max(1e3 * damping, 1e-10) if stuck else max(1e-2 * damping, _DAMPING)
+            damping = max(1e3 * damping, 1e-10) if stuck else max(1e-2 * damping, LEAST_SHIFT)
             theta = theta + length * step
             margins = margins + length * change
             feasible = feasible or length >= 1.0
         return None
 
     def _gram(self, bent: NDArray[np.intp], width: float) -> Array:
-        """Return ``Xa' diag(c / h) Xa`` over some people, a few thousand at a time."""
+        """Return ``Xa' diag(c / h) Xa`` over some rows, a few thousand at a time."""
         p = len(self.tilt)
         gram = np.zeros((p, p))
         for start in range(0, len(bent), _ROWS):
@@ -164,4 +163,4 @@ class Corner:
         if start >= 0:
             return 0.0
         end = derivative(1.0)
-        return 1.0 if end <= 0 else flatten(derivative, 0.0, start, 1.0, end, _FLAT * abs(start))
+        return 1.0 if end <= 0 else find_flat(derivative, 0.0, start, 1.0, end, _FLAT * abs(start))

@@ -47,6 +47,11 @@ class KernelMatrix(Protocol):
         """Return N."""
         ...
 
+    @property
+    def order(self) -> Index:
+        """A permutation of the rows, (N,), in which random numbers are given to them."""
+        ...
+
     def diagonal(self) -> Array:
         """Return ``k(x_i, x_i)``, shape (N,)."""
         ...
@@ -92,11 +97,14 @@ def factorise(kernel: KernelMatrix, tol: float, max_rank: int, seed: np.random.R
     features = np.empty((n, min(max_rank, 4 * _BLOCK)))
     landmarks = np.empty(0, dtype=np.intp)
     left = diagonal.copy()
+    # Equal pivots are common (k(x, x) = 1, equal rows), and rounding must not choose between them.
+    preference = np.empty(n)
+    preference[kernel.order] = 1.0 + 1e-6 * np.random.default_rng(0).random(n)
     noise = 10.0 * max(kernel.precision, n * np.finfo(float).eps) * largest
     while len(landmarks) < max_rank and left.sum() > tol * total and left.max() > noise:
         r = len(landmarks)
         size = min(max(_BLOCK, r // 4), _LARGEST_BLOCK, max_rank - r)
-        chosen, corner = _choose(kernel, features[:, :r], left, noise, size, seed)
+        chosen, corner = _choose(kernel, features[:, :r], left, preference, noise, size, seed)
         if features.shape[1] < r + len(chosen):
             features = _widen(features, r, min(max_rank, max(2 * r, r + len(chosen))))
         new = kernel.block(None, chosen)
@@ -117,18 +125,28 @@ def factorise(kernel: KernelMatrix, tol: float, max_rank: int, seed: np.random.R
 
 
 def _choose(
-    kernel: KernelMatrix, features: Array, left: Array, noise: float, size: int, seed: np.random.RandomState
+    kernel: KernelMatrix,
+    features: Array,
+    left: Array,
+    preference: Array,
+    noise: float,
+    size: int,
+    seed: np.random.RandomState,
 ) -> tuple[Index, Array]:
-    """Return new landmarks and the factor of what is left of the kernel between them."""
-    alive = np.flatnonzero(left > noise)
+    """Return new landmarks and the factor of what is left of the kernel between them.
+
+    Pivots are compared after a factor ``preference`` (N,) on each row, which is close to 1.
+    """
+    alive = kernel.order[left[kernel.order] > noise]
     # The largest of log-weights with Gumbel noise are a draw without replacement in proportion to the weights.
     keys = np.log(left[alive]) + seed.gumbel(size=len(alive))
     count = min(2 * size, len(alive))
     drawn = alive[np.sort(np.argpartition(-keys, count - 1)[:count])]
     schur = kernel.block(drawn, drawn) - features[drawn] @ features[drawn].T
-    factor, order, rank, _ = dpstrf(schur, tol=noise, lower=1)
+    factor, order, rank, _ = dpstrf(schur * preference[drawn] * preference[drawn, None], tol=noise, lower=1)
     used = max(1, min(size, rank))
-    return drawn[order[:used] - 1], np.tril(factor[:used, :used])
+    chosen = drawn[order[:used] - 1]
+    return chosen, np.tril(factor[:used, :used]) / preference[chosen, None]
 
 
 def _widen(features: Array, rank: int, width: int) -> Array:

@@ -1,4 +1,10 @@
-"""The small dense linear algebra inside a Newton step: a safe factor and a box-constrained dual problem."""
+"""The step of Newton's method under a few linear constraints, and the small dense algebra it takes.
+
+The quadratic model of ``L`` at ``theta`` with Hessian ``H`` and gradient ``g`` is minimised over ``lower <= A theta
+<= upper``. With ``H`` factored once, that is a dual problem in K unknowns (:func:`solve_box_dual`):
+
+    M = A H^-1 A',  q = A (theta - H^-1 g),  nu from (M, q, bounds),  step = -H^-1 (g + A' nu).
+"""
 
 from __future__ import annotations
 
@@ -11,24 +17,25 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from fairmargin.problem import Problem
 
-__all__ = ["Factor", "constrained_step", "flatten", "solve_box_dual"]
+__all__ = ["LEAST_SHIFT", "Factor", "constrained_step", "find_flat", "solve_active_rows", "solve_box_dual"]
 
 Array = NDArray[np.float64]
 
-_PROXIMAL = 1e-12  # a row, relative to its diagonal: what makes dependent rows solvable
-_ROUNDS = 30
+LEAST_SHIFT = 1e-13  # about 1000 roundings of a unit diagonal: collinear columns still have a factor
+_PROXIMAL = 1e-12  # per row, relative to its diagonal: makes dependent rows solvable
+_ROUNDS = 30  # of the proximal method, each of which gains some ten digits
 
 
 class Factor:
     """Cholesky factor of a positive semidefinite matrix, equilibrated and minimally shifted.
 
-    The matrix is scaled to a unit diagonal first, so that badly scaled columns cost no digits, and shifted
-    by ``shift`` (relative) so that collinear columns have a factor at all. In a Newton method the shift is
-    a proximal term: it damps steps where there is no curvature and leaves the solution where it is.
-    ``pivot``, the least of the scaled matrix, tells what error in it would still be harmless.
+    The matrix is scaled to a unit diagonal first, so that badly scaled columns lose no digits, and shifted by
+    ``shift`` (relative) so that collinear columns have a factor at all. In Newton's method the shift is a proximal
+    term: it damps steps where there is no curvature and leaves the solution where it is. ``pivot``, the smallest
+    pivot of the scaled matrix, tells how large an error in the matrix would still be harmless.
     """
 
-    def __init__(self, matrix: Array, shift: float = 1e-13) -> None:
+    def __init__(self, matrix: Array, shift: float = LEAST_SHIFT) -> None:
         diagonal = matrix.diagonal()
         self._scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
         scaled = matrix * self._scale
@@ -42,7 +49,7 @@ class Factor:
                 self.pivot = float(self._factor.diagonal().min()) ** 2
                 return
             if not np.all(np.isfinite(scaled)) or shift > 1.0:
-                raise np.linalg.LinAlgError("No Cholesky factor, whatever is added to the diagonal.")
+                raise np.linalg.LinAlgError("The matrix has no Cholesky factor, whatever is added to its diagonal.")
             shift *= 100.0
 
     def solve(self, right: Array) -> Array:
@@ -52,7 +59,7 @@ class Factor:
 
 
 def constrained_step(problem: Problem, theta: Array, gradient: Array, factor: Factor) -> tuple[Array, Array]:
-    """Return the step to the minimum of a quadratic model over the problem's rows, and its multipliers."""
+    """Return the step to the minimum of the quadratic model over the rows of A, and its multipliers."""
     newton = -factor.solve(gradient)
     if not problem.n_rows:
         return newton, np.zeros(0)
@@ -62,7 +69,7 @@ def constrained_step(problem: Problem, theta: Array, gradient: Array, factor: Fa
     q = problem.rows @ (theta + newton)
     multipliers = solve_box_dual(M, q, problem.lower, problem.upper)
     step = newton - lifted @ multipliers
-    # One round of refinement takes the rounding of the solves out of the constraints.
+    # One round of iterative refinement removes the rounding of the solves from the constraints.
     value = problem.rows @ (theta + step)
     if np.any(value > problem.upper) or np.any(value < problem.lower):
         correction = solve_box_dual(M, np.zeros_like(value), problem.lower - value, problem.upper - value)
@@ -70,42 +77,47 @@ def constrained_step(problem: Problem, theta: Array, gradient: Array, factor: Fa
     return step, multipliers
 
 
-def flatten(
+def find_flat(
     slope: Callable[[float], float], low: float, at_low: float, high: float, at_high: float, flat: float
 ) -> float:
-    """Return ``t > 0`` near the root of an increasing ``slope``, below it if there is one: downhill all the way.
+    """Return ``t`` near the root of an increasing ``slope``, below the root: downhill all the way.
 
-    ``at_low < 0 < at_high`` are the slopes at ``0 <= low < high``; one within ``flat`` of zero is near enough.
+    ``at_low < 0 < at_high`` are the slopes at ``0 <= low < high``; a slope within ``flat`` of zero is near enough.
+    Regula falsi with the Illinois rule, and every third time a bisection (geometric, since the root may be orders of
+    magnitude below ``high``). Returns 0 where no ``t > 0`` with a negative slope was found.
     """
-    for _ in range(40):
-        t = low - at_low * (high - low) / (at_high - at_low)
-        t = min(max(t, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+    for k in range(1, 100):
+        if k % 3:
+            t = low - at_low * (high - low) / (at_high - at_low)
+        else:
+            t = np.sqrt(low * high) if low > 0 else 1e-3 * high
+        t = float(np.clip(t, low + 1e-3 * (high - low), high - 1e-3 * (high - low)))
         here = slope(t)
         if here < 0:
-            low, at_low = t, here
+            low, at_low, at_high = t, here, 0.5 * at_high
         else:
-            high, at_high = t, here
-        if abs(here) <= flat and low > 0:
+            high, at_high, at_low = t, here, 0.5 * at_low
+        if low > 0 and (-flat <= here < 0 or high - low <= 1e-3 * low):
             break
-    return low if low > 0 else high
+    return low
 
 
 def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:
     """Return ``nu`` with ``v = q - M nu`` in ``[lower, upper]`` and complementarity.
 
     ``nu_k > 0`` only where ``v_k = upper_k``, ``nu_k < 0`` only where ``v_k = lower_k``: the multipliers of
-    ``min 1/2 (v - q)' M^-1 (v - q)`` over the box. M (K, K) is positive semidefinite, and often no more than
-    that: the categories of one attribute sum to a constant, and there may be more rows than features.
-    So this is the proximal point method from zero: each round solves with ``M + eps I``, which has one
-    solution, and the rounds end with the multiplier shared evenly among dependent rows (nearly least norm).
-    Rows are scaled to a unit diagonal first; a row of zeros cannot be moved and gets no multiplier.
+    ``min 1/2 (v - q)' M^-1 (v - q)`` over the box. M (K, K) is positive semidefinite and often singular: the
+    categories of one attribute sum to a constant, and there may be more rows than features. So this is the proximal
+    point method from zero: each round solves with ``M + eps I``, which has one solution, and the rounds end with the
+    multiplier shared evenly among dependent rows (nearly least norm). Every row is scaled by its own diagonal entry,
+    so that the units of an attribute do not matter; a row of zeros cannot be moved and gets no multiplier.
     """
     if len(q) == 1:  # no search: the multiplier that brings the value back to the bound it exceeds
         beyond = q - np.clip(q, lower, upper)
         return beyond / M[0] if M[0, 0] > 0 else np.zeros(1)
     nu = np.zeros(len(q))
     width = np.sqrt(np.maximum(np.diag(M), 0.0))
-    alive = np.flatnonzero(width > 1e-14 * width.max(initial=0.0))
+    alive = np.flatnonzero(width > 0)
     if len(alive) == 0:
         return nu
     size = width[alive]
@@ -120,7 +132,7 @@ def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:
         moved = _active_set(definite, q + eps * moved, lower, upper, moved, slack)
         v = q - scaled @ moved
         last, missed = missed, float(np.max(np.maximum(v - upper, lower - v) / slack))
-        if missed <= 1.0 or missed > 0.9 * last:  # there, or as near as rounding lets it come
+        if missed <= 1.0 or missed > 0.9 * last:  # there, or as near as rounding permits
             break
     nu[alive] = moved / size
     return nu
@@ -129,16 +141,16 @@ def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:
 def _active_set(M: Array, q: Array, lower: Array, upper: Array, nu: Array, slack: Array) -> Array:
     """Solve the box problem with a positive definite ``M``, starting from ``nu``.
 
-    Lawson and Hanson's active-set method: solve for the rows thought active; go there, or as far as no
-    multiplier changes its sign, and let go of the row that stopped it; then take in the row that is missed
-    most. The dual objective rises all the way, so that it ends. For one row, or for equalities, the first
-    guess, the rows that are missed at the start, is right.
+    Lawson and Hanson's active-set method: solve for the rows thought active; go there, or as far as no multiplier
+    changes its sign, and release the row that stopped it; then add the row that is missed most. The dual objective
+    rises throughout, so that it ends. For one row, or for equalities, the first guess (the rows missed at the
+    start) is right.
     """
     v = q - M @ nu
     side = np.where(nu != 0, np.sign(nu), np.where(v > upper + slack, 1, np.where(v < lower - slack, -1, 0)))
     side = np.where(lower == upper, 2, side)
     for _ in range(50 + 20 * len(q)):
-        aim = _solve_active(M, q, np.where(side == -1, lower, upper), side != 0)
+        aim = solve_active_rows(M, q, np.where(side == -1, lower, upper), side != 0)
         wrong = (np.abs(side) == 1) & (side * aim < 0)
         if np.any(wrong):
             part = nu[wrong] / (nu[wrong] - aim[wrong])
@@ -155,7 +167,7 @@ def _active_set(M: Array, q: Array, lower: Array, upper: Array, nu: Array, slack
     return nu
 
 
-def _solve_active(M: Array, q: Array, target: Array, active: NDArray[np.bool_]) -> Array:
+def solve_active_rows(M: Array, q: Array, target: Array, active: NDArray[np.bool_]) -> Array:
     """Return ``nu``, zero off the active rows, with ``(q - M nu)_active = target_active``."""
     nu = np.zeros(len(q))
     index = np.flatnonzero(active)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ NAMES = ("linear", "poly", "rbf", "sigmoid")
 _BLOCK_ENTRIES = 1 << 17  # of a kernel matrix at once: they stay in the second-level cache
 _TILE = 256  # rows and columns of a matrix compared with its transpose at once
 _DOUBLE = float(np.finfo(np.float64).eps)
+_EXPONENT_ERROR = 1e-13  # tolerated in gamma times a squared distance
+_NEGLIGIBLE = -40.0  # exponents of the rbf kernel below which it is less than the rounding of 1
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,11 @@ class Kernel:
             return self.coef0 >= 0 and float(self.degree).is_integer()
         return self.function in ("linear", "rbf")
 
+    @property
+    def is_strictly_positive(self) -> bool:
+        """Whether the kernel matrix of distinct rows is known to be nonsingular."""
+        return self.function == "rbf"
+
     def matrix(self, X: Any, Y: Any) -> Array:
         """Return ``k(x, y)`` for the rows of two matrices."""
         if callable(self.function):
@@ -53,11 +61,16 @@ class Kernel:
 
     def apply(self, X: Any, Y: Any, coef: Array) -> Array:
         """Return ``k(X, Y) @ coef`` without keeping the kernel matrix."""
-        out = np.zeros((X.shape[0], *coef.shape[1:]))
+        return self.apply_each(X, Y, [coef])[0]
+
+    def apply_each(self, X: Any, Y: Any, coefs: Sequence[Array]) -> list[Array]:
+        """Return ``k(X, Y) @ coef`` for several ``coef``, each to the last digit as if it were alone."""
+        out = [np.zeros((X.shape[0], *coef.shape[1:])) for coef in coefs]
         if Y.shape[0] == 0:
             return out
         for block, part in self._blocks(X, Y):
-            out[block] = part @ coef
+            for values, coef in zip(out, coefs, strict=True):
+                values[block] = part @ coef
         return out
 
     def diagonal(self, X: Any) -> Array:
@@ -75,7 +88,7 @@ class Kernel:
         squared = self.function == "rbf"
         shift = _centre(Y) if squared else None
         Y = _as_double(Y, shift)
-        norms = row_norms(Y, squared=True) if squared else None
+        norms = row_norms(Y, squared=True) if squared else np.empty(0)
         for start in range(0, X.shape[0], size):
             block = slice(start, min(start + size, X.shape[0]))
             if callable(self.function):
@@ -84,11 +97,27 @@ class Kernel:
             part = _as_double(X[block], shift)
             product = safe_sparse_dot(part, Y.T, dense_output=True)
             if squared:
-                product *= 2.0
-                product -= row_norms(part, squared=True)[:, None]
-                product -= norms
-                np.minimum(product, 0.0, out=product)  # minus the squared distance
+                product = self._minus_distances(product, part, row_norms(part, squared=True), Y, norms)
             yield block, self._finish(product)
+
+    def _minus_distances(self, product: Array, X: Any, X_norms: Array, Y: Any, Y_norms: Array) -> Array:
+        """Turn inner products into minus the squared distances, in place.
+
+        ``|x|^2 - 2 x.y + |y|^2`` cancels where rows are close to each other and far from the centre. Where the
+        kernel would lose digits by that, distances are computed from the differences of the rows.
+        """
+        product *= 2.0
+        product -= X_norms[:, None]
+        product -= Y_norms
+        np.minimum(product, 0.0, out=product)
+        limit = _EXPONENT_ERROR / (_DOUBLE * self.gamma)  # squared norms from which on cancellation matters
+        if max(X_norms.max(initial=0.0), Y_norms.max(initial=0.0)) > limit:
+            close = product > _NEGLIGIBLE / self.gamma
+            i, j = np.nonzero(close & (np.maximum(X_norms[:, None], Y_norms) > limit))
+            for k in range(0, len(i), _BLOCK_ENTRIES // X.shape[1] + 1):
+                pairs = slice(k, k + _BLOCK_ENTRIES // X.shape[1] + 1)
+                product[i[pairs], j[pairs]] = -row_norms(X[i[pairs]] - Y[j[pairs]], squared=True)
+        return product
 
     def _finish(self, product: Array) -> Array:
         """Turn inner products (for rbf, minus squared distances) into the kernel, in place."""
@@ -148,6 +177,18 @@ class Gram:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
+    @cached_property
+    def order(self) -> Index:
+        """The rows sorted by their content, so that draws do not depend on the order in which they are passed."""
+        size = abs(self.X).max(axis=0)
+        size = np.asarray(size.toarray() if sp.issparse(size) else size, dtype=np.float64).ravel()
+        direction = np.random.default_rng(0).standard_normal(len(size)) / np.where(size > 0, size, 1.0)
+        return np.argsort(self.X @ direction, kind="stable")
+
+    def vectors(self, index: Index) -> Any:
+        """Return the rows of X that prediction evaluates the kernel against."""
+        return self.X[index]
+
     def diagonal(self) -> Array:
         """Return ``k(x_i, x_i)``."""
         return self.kernel.diagonal(self.X)
@@ -160,12 +201,17 @@ class Gram:
         """Return ``K[:, columns] @ coef``."""
         return self.kernel.apply(self.X, self.X[columns], coef)
 
+    def apply_each(self, columns: Index, coefs: Sequence[Array]) -> list[Array]:
+        """Return ``K[:, columns] @ coef`` for several ``coef``."""
+        return self.kernel.apply_each(self.X, self.X[columns], coefs)
+
 
 @dataclass(frozen=True)
 class PrecomputedGram:
-    """A kernel matrix that the user worked out."""
+    """A kernel matrix that the user computed."""
 
     K: Any
+    kernel: None = None
 
     @property
     def precision(self) -> float:
@@ -174,6 +220,15 @@ class PrecomputedGram:
 
     def __len__(self) -> int:
         return int(self.K.shape[0])
+
+    @property
+    def order(self) -> Index:
+        """The rows as they are passed: nothing else is known of them."""
+        return np.arange(len(self))
+
+    def vectors(self, index: Index) -> Array:
+        """Return nothing: the rows behind the matrix are not known."""
+        return np.empty((0, 0))
 
     def diagonal(self) -> Array:
         """Return the diagonal."""
@@ -186,7 +241,12 @@ class PrecomputedGram:
 
     def apply(self, columns: Index, coef: Array) -> Array:
         """Return ``K[:, columns] @ coef``."""
-        return np.asarray(self.K[:, columns] @ coef, dtype=np.float64)
+        return self.apply_each(columns, [coef])[0]
+
+    def apply_each(self, columns: Index, coefs: Sequence[Array]) -> list[Array]:
+        """Return ``K[:, columns] @ coef`` for several ``coef``."""
+        part = self.K[:, columns]
+        return [np.asarray(part @ coef, dtype=np.float64) for coef in coefs]
 
     def check(self) -> None:
         """Raise unless the matrix is symmetric."""

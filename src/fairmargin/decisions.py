@@ -1,0 +1,292 @@
+"""Counting decisions by group: rates, ratios, differences, accuracy and cuts along a ranking.
+
+This is the one place where decisions are counted. The metrics, the audit, the frontier's table and the search for a
+p%-rule all use it, so that a rule that holds in one of them holds in all. It knows groups, weights and decisions, and
+nothing of scores' origin, solvers or files.
+
+Conventions. A group without people (or without weight) has no rate: it is nan and left out of comparisons. Where
+nobody at all gets the positive decision, ratios of rates are 0/0: they are nan here, and each caller decides what
+that means. If one group has no positive decision and another has one, the ratio is 0. Sums of whole-number weights
+are exact, in whatever order they are formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.sensitive import Attribute
+
+__all__ = [
+    "GroupCounts",
+    "Population",
+    "Ranking",
+    "_check_method",
+    "count_groups",
+    "highest_difference",
+    "least_ratio",
+]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Scores closer than this share of their size count as equal: far above the rounding of a score, which depends on the
+# processor, and far below any difference that a decision should rest on.
+_CLEARLY_APART = 1e-7
+
+
+@dataclass(frozen=True)
+class GroupCounts:
+    """People and positive decisions in each group of one attribute.
+
+    Attributes
+    ----------
+    name : str
+        Name of the attribute.
+    categories : tuple
+        The G groups.
+    people : (G,)
+        Number of people.
+    weight : (G,)
+        Sum of their weights.
+    positives : (G,) or (G, M)
+        Weight of the people with a positive decision, for one decision rule or for M of them.
+    """
+
+    name: str
+    categories: tuple[Any, ...]
+    people: NDArray[np.intp]
+    weight: Array
+    positives: Array
+
+    @cached_property
+    def rate(self) -> Array:
+        """Positive rate of each group, shaped as ``positives``."""
+        return _divide(self.positives, self._per_group(self.weight))
+
+    @cached_property
+    def rate_of_rest(self) -> Array:
+        """Positive rate of everybody outside each group, shaped as ``positives``."""
+        return _divide(_sum_of_others(self.positives), self._per_group(_sum_of_others(self.weight)))
+
+    @property
+    def n_present(self) -> int:
+        """Number of groups with a positive weight."""
+        return int(np.count_nonzero(self.weight > 0))
+
+    def ratio(self, method: str = "one_vs_rest") -> Any:
+        """Return the p of the p%-rule as a share, one number per decision rule; nan if nobody is accepted.
+
+        ``"one_vs_rest"`` compares each group with everybody else, the lower rate over the higher, and takes the
+        least; ``"between_groups"`` divides the lowest rate by the highest.
+        """
+        low, high = self._compared(method)
+        return _divide(low, high).min(axis=0)
+
+    def difference(self, method: str = "one_vs_rest") -> Any:
+        """Return the largest absolute difference of rates (CV score), one number per decision rule."""
+        low, high = self._compared(method)
+        return (high - low).max(axis=0)
+
+    def _compared(self, method: str) -> tuple[Array, Array]:
+        """Return the lower and the higher rate of each comparison that ``method`` makes."""
+        _check_method(method)
+        present = self.weight > 0
+        if np.count_nonzero(present) < 2:
+            raise ValueError(
+                f"The sensitive attribute {self.name!r} has fewer than two groups with people to compare."
+            )
+        rate = self.rate if np.all(present) else self.rate[present]
+        if method == "between_groups" or len(rate) == 2:  # of two groups, each is the rest of the other
+            return rate.min(axis=0, keepdims=True), rate.max(axis=0, keepdims=True)
+        rest = self.rate_of_rest if np.all(present) else self.rate_of_rest[present]
+        return np.minimum(rate, rest), np.maximum(rate, rest)
+
+    def _per_group(self, values: Array) -> Array:
+        """Return one value per group in a shape that divides ``positives``."""
+        return values if self.positives.ndim == 1 else values[:, None]
+
+
+def count_groups(attribute: Attribute, accepted: Any, weight: Array | None = None) -> GroupCounts:
+    """Count the people and the positive decisions in the groups of an attribute.
+
+    Parameters
+    ----------
+    attribute : Attribute
+        With groups; a numeric one raises.
+    accepted : (N,) of bool or of 0 and 1
+    weight : (N,), optional
+        By default everybody counts once.
+    """
+    codes, size = _codes(attribute), len(attribute.categories)
+    accepted = np.asarray(accepted, dtype=float)
+    people = np.bincount(codes, minlength=size)
+    total = people if weight is None else np.bincount(codes, weights=weight, minlength=size)
+    positives = np.bincount(codes, weights=accepted if weight is None else weight * accepted, minlength=size)
+    return GroupCounts(attribute.name, attribute.categories, people, total.astype(float), positives.astype(float))
+
+
+def least_ratio(counts: Sequence[GroupCounts], method: str = "one_vs_rest") -> Any:
+    """Return the p of the p%-rule in percent over all attributes; nan where nobody is accepted."""
+    return 100.0 * np.min([c.ratio(method) for c in counts], axis=0)
+
+
+def highest_difference(counts: Sequence[GroupCounts], method: str = "one_vs_rest") -> Any:
+    """Return the largest absolute difference of rates (CV score) over all attributes."""
+    return np.max([c.difference(method) for c in counts], axis=0)
+
+
+@dataclass(frozen=True)
+class Population:
+    """People on whom decisions are judged.
+
+    Parameters
+    ----------
+    label : (N,) of bool
+        Whether the true label is the positive one.
+    weight : (N,)
+    attributes : tuple of Attribute
+        The attributes with groups.
+    """
+
+    label: Mask
+    weight: Array
+    attributes: tuple[Attribute, ...]
+
+    @cached_property
+    def total(self) -> float:
+        """Weight of everybody."""
+        return float(self.weight.sum())
+
+    @cached_property
+    def constant_accuracy(self) -> float:
+        """Accuracy of the better of the two constant decisions, accepting everybody and refusing everybody."""
+        accepting = float(self.weight[self.label].sum())
+        refusing = float(self.weight[~self.label].sum())
+        return max(accepting, refusing) / self.total
+
+    def counts(self, accepted: Mask) -> list[GroupCounts]:
+        """Count the decisions in the groups of every attribute."""
+        return [count_groups(a, accepted, self.weight) for a in self.attributes]
+
+    def accuracy(self, accepted: Mask) -> float:
+        """Return the weighted share of correct decisions."""
+        return float(self.weight @ (accepted == self.label)) / self.total
+
+    def rank(self, scores: Array) -> Ranking:
+        """Return the people in descending order of their scores."""
+        return Ranking(self, scores)
+
+    @cached_property
+    def gain(self) -> Array:
+        """What accepting each person adds to the weight of correct decisions, against refusing everybody."""
+        return np.where(self.label, self.weight, -self.weight)
+
+    @cached_property
+    def memberships(self) -> list[list[Array]]:
+        """For every attribute and every group but the first, the weights of its people, zero for the others."""
+        return [
+            [np.where(_codes(a) == k, self.weight, 0.0) for k in range(1, len(a.categories))] for a in self.attributes
+        ]
+
+    @cached_property
+    def group_totals(self) -> list[GroupCounts]:
+        """Everybody accepted: the totals against which cuts are counted."""
+        return self.counts(np.ones(len(self.weight), dtype=bool))
+
+
+class Ranking:
+    """People in descending order of score, and the cuts between them.
+
+    A cut accepts the people above it. Cuts are made only between scores that are clearly apart, so that a decision
+    never depends on the last digits of a score; cuts that decide the same for everybody are not among them.
+
+    Attributes
+    ----------
+    order : (N,)
+        The people, highest score first.
+    accepted : (M,)
+        How many people each of the M cuts accepts, ascending, all from 1 to N - 1.
+    accuracy : (M,)
+        Accuracy of each cut.
+    """
+
+    def __init__(self, population: Population, scores: Array) -> None:
+        self.population = population
+        self.order = np.argsort(-scores)
+        self.scores = scores.take(self.order)
+        self.accepted = 1 + np.flatnonzero(self._steps() > 0)
+        gain = np.cumsum(population.gain.take(self.order)).take(self.accepted - 1)
+        refused = population.total - float(population.weight[population.label].sum())
+        self.accuracy = (refused + gain) / population.total
+
+    def _steps(self) -> Array:
+        """Return how much further apart neighbouring scores are than rounding explains, (N - 1,)."""
+        above, below = self.scores[:-1], self.scores[1:]
+        rounding = max(_CLEARLY_APART, 8.0 * float(np.finfo(self.scores.dtype).eps))
+        # A score near zero is a difference of larger terms: its rounding is that of a typical score.
+        quarter = len(self.scores) // 4
+        spread = float(self.scores[quarter]) - float(self.scores[-1 - quarter])
+        return above - below - rounding * np.maximum(spread, np.maximum(np.abs(above), np.abs(below)))
+
+    def threshold(self, cut: int) -> float:
+        """Return the score in the middle of the cut with index ``cut``."""
+        last = int(self.accepted[cut]) - 1
+        return 0.5 * (float(self.scores[last]) + float(self.scores[last + 1]))
+
+    def counts(self, cuts: NDArray[np.intp]) -> list[GroupCounts]:
+        """Return the counts by group of the cuts with ascending indices ``cuts``; ``positives`` is (G, M)."""
+        ends = self.accepted.take(cuts)
+        everybody = self._sums(self.population.weight, ends)
+        found = []
+        for rows, total in zip(self.population.memberships, self.population.group_totals, strict=True):
+            others = np.array([self._sums(row, ends) for row in rows]).reshape(len(rows), len(ends))
+            first = np.maximum(everybody - others.sum(axis=0), 0.0)
+            found.append(replace(total, positives=np.vstack([first, others])))
+        return found
+
+    def _sums(self, row: Array, ends: NDArray[np.intp]) -> Array:
+        """Return the sums of ``row`` over the first ``ends`` people; only the span of the ends is summed up."""
+        first, last = int(ends[0]), int(ends[-1])
+        sums = np.empty(last - first + 1)
+        sums[0] = row.take(self.order[:first]).sum()
+        np.cumsum(row.take(self.order[first:last]), out=sums[1:])
+        sums[1:] += sums[0]
+        return sums.take(ends - first)
+
+
+def _codes(attribute: Attribute) -> NDArray[np.intp]:
+    """Return the codes of an attribute's groups; raise for a numeric attribute, which has none."""
+    if attribute.codes is None:
+        raise ValueError(
+            f"The sensitive attribute {attribute.name!r} is numeric and has no groups, which comparing rates needs; "
+            "bin it (e.g. with pandas.cut)."
+        )
+    return attribute.codes
+
+
+def _check_method(method: str) -> None:
+    if method not in ("one_vs_rest", "between_groups"):
+        raise ValueError(f"method must be 'one_vs_rest' or 'between_groups', got {method!r}.")
+
+
+def _sum_of_others(values: Array) -> Array:
+    """Return, for each entry along the first axis, the sum of all others.
+
+    Two running sums rather than a difference from the total, which would leave rounding where the answer is 0.
+    """
+    before, after = np.zeros_like(values), np.zeros_like(values)
+    np.cumsum(values[:-1], axis=0, out=before[1:])
+    after[:-1] = np.cumsum(values[:0:-1], axis=0)[::-1]
+    return before + after
+
+
+def _divide(a: Array, b: Array) -> Array:
+    """Return ``a / b`` with nan for 0/0, and inf for other divisions by zero."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return a / b

@@ -1,0 +1,150 @@
+"""What a formulation returns, and the certificate of what is kept of it."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from fairmargin.problem import ROUNDING_ROOM, Certificate, Problem, Solution, largest
+
+if TYPE_CHECKING:
+    from fairmargin.formulations.task import Task
+
+__all__ = ["Outcome", "certify_function", "loss_increase", "warn_unless_solved"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A solved task.
+
+    A formulation with more to tell derives from this class: every further field, ``name``, becomes the fitted
+    attribute ``name_`` unless its metadata say ``fitted=False``.
+
+    Attributes
+    ----------
+    solution : Solution
+    problem : Problem
+        What ``solution`` solves: with the bounds on covariances (first) and promises to people (after them).
+    unconstrained : Solution or None
+        The solution without a constraint, where it was needed.
+    n_ties : int
+        People whose score was zero up to rounding, and who were moved off the boundary together.
+    """
+
+    solution: Solution
+    problem: Problem
+    unconstrained: Solution | None = None
+    n_ties: int = 0
+
+    def broken(self, scores: Array) -> Array:
+        """Return by how much scores break each promise about decisions or people; not positive where it is kept."""
+        return np.empty(0)
+
+    def fitted_attributes(self) -> dict[str, Any]:
+        """Return the fitted attributes that are this formulation's own."""
+        return {name + "_": getattr(self, name) for name in _own_fields(type(self))}
+
+    @classmethod
+    def all_fitted_attributes(cls) -> set[str]:
+        """Return the names of the fitted attributes that any formulation leaves behind."""
+        names = {name + "_" for name in _own_fields(cls)}
+        return names.union(*(kind.all_fitted_attributes() for kind in cls.__subclasses__()))
+
+
+def _own_fields(kind: type[Outcome]) -> list[str]:
+    shared = {f.name for f in fields(Outcome)}
+    return [f.name for f in fields(kind) if f.name not in shared and f.metadata.get("fitted", True)]
+
+
+def certify_function(
+    task: Task,
+    outcome: Outcome,
+    squared_norm: float,
+    scores: Array,
+    *,
+    tol: float | None = None,
+    rounding: float = 0.0,
+) -> Certificate:
+    """Return the certificate of the function that predicts, from its norm and its scores on the training data.
+
+    Objective and violation are computed from these; the dual bound is the solver's. A function that differs from the
+    solution, for lack of digits in its coefficients, is "inaccurate".
+
+    Parameters
+    ----------
+    task, outcome
+        What was solved.
+    squared_norm : float
+        Of the function's coefficients, as the penalty has it.
+    scores : (N,)
+        By the code that predicts.
+    tol : float, optional
+        How far the objective may be from the solver's, relatively; by default the task's tolerance.
+    rounding : float
+        What a score may be off by, relative to the largest, beyond the rounding of a plain product.
+    """
+    problem, proof = task.problem, outcome.solution.certificate
+    value = float(problem.weight @ problem.loss.value(problem.y * scores))
+    if np.any(problem.ridge):
+        value += 0.5 * squared_norm
+    missed, room = _missed(task, outcome, scores, rounding)
+    gap = problem.relative_gap(value, proof.dual_bound)
+    is_same = abs(value - proof.objective) <= (task.tol if tol is None else tol) * problem.gap_unit(proof.objective)
+    is_kept = bool(np.all(missed <= room))
+    status = proof.status if proof.status != "solved" or (is_same and is_kept) else "inaccurate"
+    return replace(proof, objective=value, gap=gap, violation=largest(missed), status=status)
+
+
+def _missed(task: Task, outcome: Outcome, scores: Array, rounding: float) -> tuple[Array, Array]:
+    """Return by how much every bound and promise is missed by scores, and how much of that rounding may be."""
+    broken = outcome.broken(scores)
+    size = largest(np.abs(scores))
+    room = np.full(len(broken), ROUNDING_ROOM * (1.0 + size) + rounding * size)
+    K = task.centred.shape[1]
+    if not K or outcome.problem.n_rows < K:
+        return broken, room
+    covariance = task.covariance(scores)
+    lower, upper = outcome.problem.lower[:K], outcome.problem.upper[:K]
+    weight = task.data.people_weight / task.data.people_weight.sum()
+    summed = np.sqrt(len(scores)) * np.finfo(float).eps * (weight * np.abs(scores)) @ np.abs(task.centred)
+    summed += rounding * size * (weight @ np.abs(task.centred))
+    missed = np.maximum(covariance - upper, lower - covariance)
+    return np.append(missed, broken), np.append(outcome.problem.room(outcome.solution.theta)[:K] + summed, room)
+
+
+def loss_increase(value: float, best: float) -> float:
+    """Return ``value / best - 1``, where a share of the best objective means something."""
+    if not best > 1e-12:
+        raise ValueError(
+            "The data can be separated without any loss, and a share of a loss of zero means nothing; set a finite C."
+        )
+    return value / best - 1.0
+
+
+def warn_unless_solved(proof: Certificate, tol: float) -> None:
+    """Warn of a solver that did not reach its tolerance, for the caller's caller."""
+    if proof.status == "solved":
+        return
+    if proof.status == "separable":
+        warnings.warn(
+            "The data are separable: without a penalty (C=inf) the coefficients grow without end and there is no "
+            f"best classifier; training stopped at a loss of {proof.objective:.1e}. Set a finite C.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+        return
+    hint = "raise max_iter" if proof.status == "iteration limit" else "scale the features or set a finite C"
+    warnings.warn(
+        f"The solver stopped ({proof.status}) after {proof.n_iter} iterations at a relative duality gap of "
+        f"{proof.gap:.1e}, above tol={tol:.1e}; the largest violation is {proof.violation:.1e}. "
+        f"To get closer, {hint}.",
+        ConvergenceWarning,
+        stacklevel=3,
+    )

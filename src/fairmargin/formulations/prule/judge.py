@@ -1,0 +1,154 @@
+"""What decisions reach: the p%-rule, their accuracy, and the most accurate cut of a ranking that keeps the rule."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.constraints import PRuleBound
+from fairmargin.decisions import Population, least_ratio
+from fairmargin.exceptions import SmallGroupWarning, TrivialClassifierWarning
+from fairmargin.formulations.task import Task
+
+__all__ = ["TIED", "Cut", "Judge", "make_judge"]
+
+Array = NDArray[np.float64]
+
+TIED = 1e-9  # accuracies closer than this are equal: below one person in a billion, above rounding
+_NORMAL_95 = 1.96  # two-sided 95% quantile of the normal distribution
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Accepting where ``score >= threshold``, and the accuracy of that."""
+
+    accuracy: float
+    threshold: float
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges decisions on the training data.
+
+    Parameters
+    ----------
+    people : Population
+        The people trained on.
+    percent : float
+        The p of the rule.
+    method : str
+        How groups are compared, as in :func:`fairmargin.p_rule`.
+    may_cut : bool
+        Whether the intercept may be moved; without one, the only cut is at zero.
+    """
+
+    people: Population
+    percent: float
+    method: str
+    may_cut: bool
+
+    def reached(self, scores: Array) -> float:
+        """Return the p, in percent, that the decisions ``scores >= 0`` reach; 100 if nobody is accepted."""
+        reached = float(least_ratio(self.people.counts(scores >= 0), self.method))
+        return 100.0 if math.isnan(reached) else reached
+
+    def keeps(self, scores: Array) -> bool:
+        """Whether the decisions ``scores >= 0`` reach the rule."""
+        return self.reached(scores) >= self.percent
+
+    def is_constant(self, scores: Array) -> bool:
+        """Whether ``scores >= 0`` decides the same for everybody."""
+        accepted = scores >= 0
+        return bool(accepted.all() or not accepted.any())
+
+    def best_cut(self, scores: Array, floor: float = 0.0) -> Cut | None:
+        """Return the most accurate cut that keeps the rule and accepts some but not all; None if there is none.
+
+        Of equally accurate cuts, the one that moves the intercept least is returned. Cuts with an accuracy below
+        ``floor`` are not considered.
+        """
+        if not self.may_cut:
+            accuracy = self.people.accuracy(scores >= 0)
+            return Cut(accuracy, 0.0) if self.keeps(scores) and not self.is_constant(scores) else None
+        ranking = self.people.rank(scores)
+        cuts = np.flatnonzero(ranking.accuracy >= floor)
+        if len(cuts):
+            cuts = cuts[least_ratio(ranking.counts(cuts), self.method) >= self.percent]
+        if not len(cuts):
+            return None
+        best = cuts[ranking.accuracy[cuts] >= ranking.accuracy[cuts].max() - TIED]
+        thresholds = np.array([ranking.threshold(cut) for cut in best])
+        nearest = int(np.argmin(np.abs(thresholds)))
+        return Cut(float(ranking.accuracy[best[nearest]]), float(thresholds[nearest]))
+
+    def constant_cut(self, scores: Array) -> Cut | None:
+        """Return the better of the cuts that accept everybody and nobody; None if the intercept may not be moved.
+
+        The cut is as far beyond the last score as the scores spread, so that it means the same for other people.
+        """
+        if not self.may_cut:
+            return None
+        low, high = float(scores.min()), float(scores.max())
+        room = max(high - low, 1.0)
+        accepting = self.people.accuracy(np.ones(len(scores), dtype=bool))
+        accuracy = self.people.constant_accuracy
+        return Cut(accuracy, low - room if accepting >= accuracy else high + room)
+
+    @property
+    def allowed_ratio(self) -> float:
+        """The least ratio of a group's rate to the rest's, or the rest's to the group's, that the rule allows.
+
+        Where groups are compared with each other, each may be off to one side: then half of the ratio is for each.
+        """
+        share = self.percent / 100.0
+        return math.sqrt(share) if self.method == "between_groups" else share
+
+    def warn(self, scores: Array) -> None:
+        """Warn if the decisions ``scores >= 0`` are no better than constant ones, or rest on small groups."""
+        self._warn_if_trivial(scores)
+        if np.any(scores >= 0):
+            self._warn_of_small_groups(scores)
+
+    def _warn_if_trivial(self, scores: Array) -> None:
+        accuracy, constant = self.people.accuracy(scores >= 0), self.people.constant_accuracy
+        if self.is_constant(scores):
+            what = f"{'accepts' if scores[0] >= 0 else 'refuses'} everybody"
+        elif accuracy <= constant + TIED:
+            what = (
+                f"has an accuracy of {accuracy:.3f}, no better than deciding the same for everybody ({constant:.3f})"
+            )
+        else:
+            return
+        warnings.warn(
+            f"The classifier found for the {self.percent:g}%-rule {what}. Ask for a lower p, merge small groups, or "
+            "add features.",
+            TrivialClassifierWarning,
+            stacklevel=2,
+        )
+
+    def _warn_of_small_groups(self, scores: Array) -> None:
+        """Warn where chance alone moves a group's rate by more than the rule allows (95% interval)."""
+        allowed = -np.log(max(self.percent / 100.0, np.finfo(float).tiny))
+        small = []
+        for counts in self.people.counts(scores >= 0):
+            for category, n, rate in zip(counts.categories, counts.people, counts.rate, strict=True):
+                if rate <= 0 or _NORMAL_95 * np.sqrt((1.0 - rate) / (n * rate)) > allowed:
+                    small.append(f"{counts.name}={category!r} ({n} people)")
+        if small:
+            warnings.warn(
+                f"The {self.percent:g}%-rule holds on the training data, but some groups are too small to estimate "
+                f"their positive rate that precisely: {', '.join(small)}. For other people it may not hold.",
+                SmallGroupWarning,
+                stacklevel=2,
+            )
+
+
+def make_judge(constraint: PRuleBound, task: Task) -> Judge:
+    """Return the judge of a constraint on the data of a task; raise for an attribute without groups."""
+    people = Population(task.data.y > 0, task.data.people_weight, task.sensitive.attributes)
+    people.group_totals  # noqa: B018 - raises for numeric attributes
+    return Judge(people, float(constraint.p), constraint.method, task.problem.design.fit_intercept)

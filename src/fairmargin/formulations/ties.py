@@ -1,0 +1,67 @@
+"""Nobody's decision may hang on the last digit: scores that are zero up to rounding are moved off the boundary.
+
+With equal rows and a loss with corners, many people can have a score of exactly zero, and rounding, which differs
+from machine to machine, would decide on them. After a fit they are accepted together: the intercept, which no
+covariance depends on, is moved by a margin well above rounding and so small that the objective keeps its
+certificate. Where that would break a promise, they are refused together; where both would, they are left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.formulations.outcome import Outcome
+
+__all__ = ["settle_ties"]
+
+Array = NDArray[np.float64]
+
+# Scores within this share of their root mean square from zero are tied: five digits above the rounding of a score,
+# and so few that no two people of a million are that close by chance more than once in a thousand fits.
+_TIED = 1e-9
+
+
+def settle_ties(outcome: Outcome, tol: float) -> Outcome:
+    """Return the outcome with its intercept where no decision depends on rounding, and the number of ties."""
+    problem = outcome.problem
+    if not problem.design.fit_intercept:
+        return outcome  # scores cannot be moved without changing covariances
+    scores = outcome.solution.scores
+    window = _TIED * (float(np.sqrt(np.mean(scores**2))) or 1.0)
+    n_ties = int(np.count_nonzero(np.abs(scores) <= window))
+    if n_ties == 0:
+        return outcome
+    for side in (1.0, -1.0):
+        moved = _shifted(outcome, side * _clear_shift(side * scores, window), tol)
+        if moved is not None:
+            return replace(moved, n_ties=n_ties)
+    return replace(outcome, n_ties=n_ties)
+
+
+def _clear_shift(scores: Array, window: float) -> float:
+    """Return a shift that lifts the ties above zero and lets nobody else cross it."""
+    for widths in (2.0, 4.0, 8.0):
+        if not np.any((scores < -window) & (scores >= -(widths + 1.0) * window)):
+            break
+    return widths * window
+
+
+def _shifted(outcome: Outcome, shift: float, tol: float) -> Outcome | None:
+    """Return the outcome with its intercept moved, None where that breaks a promise or the certificate."""
+    if shift == 0.0:
+        return None
+    problem, solution = outcome.problem, outcome.solution
+    theta = solution.theta.copy()
+    theta[-1] += shift
+    scores = solution.scores + shift
+    proof = solution.certificate
+    value = problem.objective(theta, scores)
+    limit = max(tol, proof.gap) if proof.status == "solved" else np.inf
+    kept = np.all(outcome.broken(scores) <= np.maximum(outcome.broken(solution.scores), 0.0))
+    if problem.relative_gap(value, proof.dual_bound) > limit or not kept or not problem.is_feasible(theta):
+        return None
+    proof = replace(proof, objective=value, gap=problem.relative_gap(value, proof.dual_bound))
+    return replace(outcome, solution=replace(solution, theta=theta, scores=scores, certificate=proof))

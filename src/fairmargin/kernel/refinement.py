@@ -1,0 +1,171 @@
+"""Refinement: directions are added to a span until the full kernel's certificate holds.
+
+Stationarity says what is missing. With multipliers ``alpha`` of the losses and ``nu`` of the covariances, the optimum
+over the whole space H of the kernel is
+
+    f = sum_i beta_i phi(x_i),   beta_i = alpha_i y_i - sum_k nu_k s_i (z_ik - zbar_k) / S,
+
+and the optimum over a span is the projection ``P f`` of that. The part outside, ``(I - P) f``, is one more
+function for the span, and half its squared norm is exactly by how much the dual bound over H is lower than the bound
+over the span. So each round adds this one direction, solves again from where it was, and knows how far it is from the
+optimum with the full kernel. In the expansion of ``f`` every row with a ``beta_i`` takes part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.constraints import Constraint
+from fairmargin.formulations import Outcome, Task
+from fairmargin.formulations.task import solve_task
+from fairmargin.kernel.certificate import covariance_weights
+from fairmargin.kernel.span import Expansion, Span
+from fairmargin.problem import Solution
+
+__all__ = ["refine"]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+_ROUNDS = 100
+_ROUGH = 1e-2  # duality gap of the first solution, from which only a direction is taken
+_AIM = 0.7  # share of the tolerance to refine to: the final multipliers differ a little from those measured
+_SINGLES = 16  # rows per round whose own phi(x_i) is added
+
+
+def refine(task: Task, constraint: Constraint | None, tol: float) -> Task:
+    """Return the task on a span whose optimum is within ``tol`` of the full kernel's, and a solution to start from.
+
+    Where that cannot be reached (the kernel matrix is singular up to rounding) the refinement ends with the best
+    span found, and the certificate of the final solution shows the gap.
+    """
+    return _Refinement(task, tol).run(task, constraint)
+
+
+class _Multipliers:
+    """The function that the multipliers of a solution stand for, kept up to date as they change.
+
+    ``own`` is its part ``sum_i alpha_i y_i phi(x_i)``, ``change`` how much each ``alpha_i`` changed last.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.function = self.own = Expansion(np.zeros(n), np.zeros(n))
+        self.change = np.zeros(n)
+
+    def aim(self, task: Task, solution: Solution) -> Array:
+        """Return the change of ``own.beta`` towards the multipliers of a solution, 0 where it is rounding."""
+        target = solution.alpha * task.problem.y
+        change = target - self.own.beta
+        self.change = np.abs(change)
+        return np.where(self.change > 1e-10 * np.max(np.abs(target), initial=0.0), change, 0.0)
+
+    def move(self, change: Expansion, covariance: Expansion | None) -> None:
+        """Change ``own``, and add to it the part of the covariances."""
+        self.function = self.own = self.own + change
+        if covariance is not None:
+            self.function = self.own + covariance
+
+
+class _Refinement:
+    """The state of a refinement: the multipliers' functions and the rows that are in the span by themselves.
+
+    ``covariance_values`` (N, K) are the values of ``u_k = sum_i s_i (z_ik - zbar_k) / S phi(x_i)``, for which
+    ``cov_k = <u_k, f>``; they are computed at the first use.
+    """
+
+    def __init__(self, task: Task, tol: float) -> None:
+        span = _span(task)
+        n = len(span.gram)
+        self.aim = _AIM * max(tol, task.tol)
+        self.free, self.bound = _Multipliers(n), _Multipliers(n)
+        self.covariance_beta = covariance_weights(task)
+        self.covariance_values: Array | None = None
+        self._own = np.zeros(n, dtype=bool)
+        self._own[span.found.landmarks] = True
+        self._first = True
+
+    def run(self, task: Task, constraint: Constraint | None) -> Task:
+        """Solve and extend the span in turn."""
+        accuracy = _ROUGH
+        for _ in range(_ROUNDS):
+            rough = replace(task, tol=max(task.tol, accuracy))
+            outcome = solve_task(constraint, rough)
+            task = replace(task, near=outcome)
+            lacking, worst = self._measure(task, outcome)
+            bigger = self._extend(_span(task), lacking) if lacking else None
+            if bigger is not None:
+                larger = task.on(bigger)
+                task = replace(larger, near=_lift(outcome, task, larger))
+                accuracy = min(_ROUGH, 0.1 * max(worst, self.aim))
+            elif rough.tol > max(task.tol, 2.0 * self.aim):
+                accuracy = 0.1 * self.aim  # measured on multipliers too rough to conclude from
+            else:
+                break
+        return replace(task, feature_map=replace(_span(task), refined=True))
+
+    def _measure(self, task: Task, outcome: Outcome) -> tuple[list[_Multipliers], float]:
+        """Return the functions that the span lacks, and the largest share of a bound that this costs."""
+        pairs = [(self.bound, outcome.solution)]
+        if outcome.unconstrained is not None and outcome.unconstrained is not outcome.solution:
+            pairs.append((self.free, outcome.unconstrained))
+        self._update(task, pairs)
+        lacking, worst = [], 0.0
+        for multipliers, solution in pairs:
+            missing = 0.5 * _span(task).outside(multipliers.function)
+            missing /= task.problem.gap_unit(solution.objective)
+            worst = max(worst, missing)
+            if missing > self.aim:
+                lacking.append(multipliers)
+        return lacking, worst
+
+    def _update(self, task: Task, pairs: list[tuple[_Multipliers, Solution]]) -> None:
+        """Take over the multipliers of solutions, all in one pass over the rows whose own ones changed."""
+        changes = [multipliers.aim(task, solution) for multipliers, solution in pairs]
+        first = self.covariance_values is None and any(np.any(solution.multipliers) for _, solution in pairs)
+        coef = np.column_stack([*changes, self.covariance_beta] if first else changes)
+        moved = np.flatnonzero(np.any(coef, axis=1))
+        values = _span(task).gram.apply(moved, coef[moved])
+        if first:
+            self.covariance_values = values[:, len(pairs) :]
+        for k, (multipliers, solution) in enumerate(pairs):
+            covariance = None
+            if np.any(solution.multipliers):
+                assert self.covariance_values is not None
+                covariance = Expansion(
+                    -self.covariance_beta @ solution.multipliers, -self.covariance_values @ solution.multipliers
+                )
+            multipliers.move(Expansion(changes[k], values[:, k]), covariance)
+
+    def _extend(self, span: Span, lacking: list[_Multipliers]) -> Span | None:
+        # Multipliers that keep changing are those between their bounds: such rows get functions of their own.
+        change = np.sum([multipliers.change for multipliers in lacking], axis=0)
+        change[self._own] = 0.0
+        # Rounded, so that equal changes (of equal rows, of multipliers at their bounds) tie on every machine.
+        order = span.gram.order
+        ranking = np.round(change[order] / max(float(change.max()), np.finfo(float).tiny), 6)
+        restless = order[np.argsort(-ranking, kind="stable")[: 0 if self._first else _SINGLES]]
+        restless = restless[change[restless] > 0]
+        self._own[restless], self._first = True, False
+        return span.extended([multipliers.function for multipliers in lacking], restless)
+
+
+def _span(task: Task) -> Span:
+    assert isinstance(task.feature_map, Span)
+    return task.feature_map
+
+
+def _lift(outcome: Outcome, old: Task, new: Task) -> Outcome:
+    """Return an outcome in the coordinates of a larger span."""
+
+    def lift(solution: Solution) -> Solution:
+        w, b = old.problem.design.to_original(solution.theta)
+        design = new.problem.design
+        width = design.shape[1] - int(design.fit_intercept)
+        theta = design.from_original(np.concatenate([w, np.zeros(width - len(w))]), b)
+        return replace(solution, theta=theta, hessian=None)
+
+    free = outcome.unconstrained
+    return Outcome(lift(outcome.solution), new.problem, None if free is None else lift(free))

@@ -1,0 +1,103 @@
+"""What Newton's method needs to know at a point: losses and derivatives (pointwise) and the gradient (one pass)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.losses import Loss
+from fairmargin.problem import DualSums, Problem
+
+__all__ = ["Point", "add_gradient", "centre_intercept", "evaluate"]
+
+Array = NDArray[np.float64]
+
+_LARGE = 1 << 18  # rows from which pointwise work is done in blocks,
+_BLOCK = 1 << 15  # whose temporary arrays stay in the cache
+
+
+@dataclass
+class Point:
+    """A point with everything evaluated there.
+
+    Attributes
+    ----------
+    theta : (p,)
+    scores, alpha, curvature : (N,)
+        ``Xa theta``, ``-c_i l'(m_i)`` and ``l''(m_i)``.
+    objective : float
+    n_curved : int
+        Rows with ``l'' > 0``.
+    gradient : (p,)
+        Of ``L``; empty until :func:`add_gradient`.
+    dual : DualSums or None
+        The sums that a dual bound needs, if they were asked for.
+    """
+
+    theta: Array
+    scores: Array
+    alpha: Array
+    curvature: Array
+    objective: float
+    n_curved: int
+    gradient: Array = field(default_factory=lambda: np.empty(0))
+    dual: DualSums | None = None
+
+    @property
+    def rounding(self) -> float:
+        """What rounding may do to the objective, a sum in the precision of the scores."""
+        return 50.0 * float(np.finfo(self.scores.dtype).eps) * abs(self.objective)
+
+
+def evaluate(problem: Problem, theta: Array, scores: Array) -> Point:
+    """Return the point without its gradient: no pass over the data."""
+    n = len(scores)
+    if n <= _LARGE:
+        loss, alpha, curvature = _losses(problem.loss, problem.y, problem.weight, scores)
+    else:
+        alpha, curvature, loss = np.empty_like(scores), np.empty_like(scores), 0.0
+        for start in range(0, n, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            part, alpha[block], curvature[block] = _losses(
+                problem.loss.of(block), problem.y[block], problem.weight[block], scores[block]
+            )
+            loss += part
+    n_curved = n if curvature.min() > 0 else int(np.count_nonzero(curvature))
+    return Point(theta, scores, alpha, curvature, loss + problem.penalty(theta), n_curved)
+
+
+def _losses(loss: Loss, y: Array, weight: Array, scores: Array) -> tuple[float, Array, Array]:
+    value, slope, curvature = loss.derivatives(y * scores)
+    slope *= weight
+    return float(weight @ value), np.negative(slope, out=slope), curvature
+
+
+def add_gradient(problem: Problem, point: Point, with_dual: bool) -> Point:
+    """Add the gradient and, ``with_dual``, the sums behind a dual bound: one pass over the data."""
+    pull = problem.design.rmatvec(point.alpha * problem.y)
+    point.gradient = problem.penalty_gradient(point.theta) - pull
+    if with_dual:
+        # Fenchel's equality: -c l*(-a) = c l(m) + alpha m at a = -l'(m).
+        margins = problem.y * point.scores
+        dual = problem.weight * problem.loss.value(margins) + point.alpha * margins
+        point.dual = problem.sum_up(float(dual.sum()), point.alpha, pull, dual)
+    return point
+
+
+def centre_intercept(problem: Problem, point: Point) -> Point:
+    """Return the point with one Newton step of the intercept alone: no pass over the data.
+
+    The dual bound loses what is left of the intercept's gradient, and is quadratic in all others.
+    """
+    if not problem.design.fit_intercept or problem.ridge[-1] > 0 or np.any(problem.rows[:, -1]):
+        return point
+    tilt = 0.0 if problem.tilt is None else float(problem.tilt[-1])
+    slope, curve = tilt - float(point.alpha @ problem.y), float(problem.weight @ point.curvature)
+    if not abs(slope) < 1e-2 * curve:  # not close to the optimum
+        return point
+    theta = point.theta.copy()
+    theta[-1] -= slope / curve
+    moved = evaluate(problem, theta, point.scores - slope / curve)
+    return moved if abs(tilt - float(moved.alpha @ problem.y)) < abs(slope) else point

@@ -1,0 +1,252 @@
+"""What a fitted classifier is worth, computed from its public attributes alone.
+
+Nothing here comes from the library: losses, weights, means, covariances and rates are written down once more, in
+numpy, and scores come from ``decision_function``, which is what decides. Every tolerance is derived:
+
+- a score ``x.w + b`` of d terms is known to ``(d + 2) eps (|x|.|w| + |b|)``; objectives and covariances inherit that;
+- a bound may be missed by ``FEASIBLE`` of the natural size of what is bounded: ``mean |z - zbar| |f|`` of a
+  covariance, the largest score of a promise;
+- a gap may be as large as the estimator's ``tol`` (or the wider one that its formulation states), relative to the
+  objective or, where that is nearly zero, to 1e-16 of the objective at zero.
+"""
+
+import numpy as np
+import scipy.sparse as sp
+
+EPS = np.finfo(float).eps
+FEASIBLE = 1e-8  # share of the natural size of a bounded quantity by which its bound may be missed
+STATED_GAPS = {"sum": 1e-6, "individual": 1e-6}  # wider than tol by the formulation's own statement
+
+VALUES = {
+    "logistic": lambda m: np.maximum(-m, 0) + np.log1p(np.exp(-np.abs(m))),
+    "hinge": lambda m: np.maximum(1 - m, 0),
+    "squared_hinge": lambda m: np.maximum(1 - m, 0) ** 2,
+    "smoothed_hinge": lambda m: np.where(m < 0.5, 0.75 - m, np.maximum(1 - m, 0) ** 2),
+}
+SLOPES = {  # |l'(m)|
+    "logistic": lambda m: np.exp(-np.logaddexp(0, m.astype(float))),
+    "hinge": lambda m: (m <= 1) * 1.0,
+    "squared_hinge": lambda m: 2 * np.maximum(1 - m, 0),
+    "smoothed_hinge": lambda m: np.clip(2 * (1 - m), 0, 1),
+}
+
+
+def loss_of(model):
+    """Return the loss and the size of its slope as functions of the margin."""
+    loss = getattr(model, "loss", "logistic")
+    if isinstance(loss, str):
+        return VALUES[loss], SLOPES[loss]
+    return loss.value, lambda m: np.abs(loss.derivative(m))
+
+
+def signs(model, y):
+    return np.where(np.asarray(y).ravel() == model.classes_[1], 1.0, -1.0)
+
+
+def sample_weights(n, sample_weight):
+    if sample_weight is None:
+        return np.ones(n)
+    weight = np.asarray(sample_weight, dtype=float)
+    return np.full(n, float(weight)) if weight.ndim == 0 else weight
+
+
+def loss_weights(model, signed, weight):
+    """Return ``C s_i`` times the factor of the class."""
+    factor = np.ones_like(weight)
+    if isinstance(model.class_weight, str):  # balanced
+        up = weight[signed > 0].sum()
+        factor = weight.sum() / (2 * np.where(signed > 0, up, weight.sum() - up))
+    elif model.class_weight is not None:
+        given = dict(model.class_weight)
+        down, up = (float(given.get(c, 1.0)) for c in model.classes_)
+        factor = np.where(signed > 0, up, down)
+    return weight * factor * (1.0 if np.isinf(model.C) else model.C)
+
+
+def penalty(model, scores):
+    """Return ``1/2 ||f||^2``, of a kernel machine by the values of ``f`` at its support vectors."""
+    if np.isinf(model.C):
+        return 0.0
+    if hasattr(model, "coef_"):
+        return 0.5 * float(np.sum(np.asarray(model.coef_, dtype=np.longdouble) ** 2))
+    return 0.5 * float(model.dual_coef_[0] @ (scores[model.support_] - model.intercept_[0]))
+
+
+def score_errors(model, X, scores):
+    """Return by how much each score may be off through rounding."""
+    if not hasattr(model, "coef_"):
+        return np.full(len(scores), 1e-9 * (np.abs(scores).max() + np.abs(model.dual_coef_).sum()))
+    matrix = X if sp.issparse(X) else np.asarray(X, dtype=float)
+    size = np.asarray(np.abs(matrix) @ np.abs(model.coef_[0])).ravel() + abs(model.intercept_[0])
+    return (matrix.shape[1] + 2) * EPS * size
+
+
+class Recomputed:
+    """Objective, gap, covariances and violation of a fitted classifier on its training data."""
+
+    def __init__(self, model, X, y, sample_weight=None, sensitive_features=None):
+        self.model, self.proof = model, model.certificate_
+        self.scores = model.decision_function(X)
+        self.signed = signs(model, y)
+        self.weight = sample_weights(len(self.signed), sample_weight)
+        self.people = sensitive_features
+        self.errors = score_errors(model, X, self.scores)
+        value, slope = loss_of(model)
+        c = loss_weights(model, self.signed, self.weight)
+        margins = self.signed * self.scores
+        self.losses = float(np.sum(c * value(margins), where=c > 0))
+        self.objective = self.losses + penalty(model, self.scores)
+        # Slopes grow with the loss at most twice as fast as the margin falls: the error at its far end counts.
+        self.rounding = 2 * float(np.sum(c * slope(margins - self.errors) * self.errors, where=c > 0))
+        self.rounding += 1e-13 * abs(self.objective)
+        self.unit = max(abs(self.objective), 1e-16 * float(c.sum() * value(np.zeros(1))[0]), np.finfo(float).tiny)
+
+    @property
+    def gap(self):
+        """The relative gap of the recomputed objective to the certified bound; negative where it is below."""
+        return (self.objective - self.proof.dual_bound) / self.unit
+
+    def columns(self):
+        """Return the sensitive columns in the order of ``covariance_``, shape (N, K)."""
+        given = dict(named_columns(self.people))
+        return np.column_stack(
+            [column(given[str(name)], category) for name, category in self.model.covariance_.index]
+        )
+
+    def covariances(self):
+        """Return the covariances, what they may be off through rounding, and their natural size, each (K,)."""
+        Z = self.columns()
+        share = (self.weight / self.weight.sum())[:, None]
+        largest = np.abs(Z).max(axis=0)
+        Z = Z - (Z * share).sum(axis=0)
+        weighted = Z * share
+        rounding = np.abs(weighted).T @ self.errors + 4 * EPS * largest * (share[:, 0] @ np.abs(self.scores))
+        rounding += 4 * EPS * len(self.scores) ** 0.5 * (np.abs(weighted).T @ np.abs(self.scores))
+        rounding += EPS * np.abs(weighted).sum(axis=0)  # scores of size 1, where constraints force them all to zero
+        return weighted.T @ self.scores, rounding, np.abs(weighted).T @ np.abs(self.scores)
+
+
+def named_columns(people):
+    """Yield (name, values) of sensitive features in any of the forms that ``fit`` takes."""
+    if hasattr(people, "collect"):
+        people = people.collect()
+    if hasattr(people, "columns"):  # a frame of pandas or polars
+        for k, name in enumerate(people.columns):
+            yield str(name), people.iloc[:, k] if hasattr(people, "iloc") else people[name]
+    elif hasattr(people, "items") and not hasattr(people, "to_numpy"):
+        yield from ((str(name), values) for name, values in people.items())
+    elif hasattr(people, "to_numpy"):
+        yield (str(people.name) if getattr(people, "name", None) not in (None, "") else "sensitive"), people
+    else:
+        nested = isinstance(people, list | tuple) and any(isinstance(row, list | tuple) for row in people)
+        table = np.asarray(people, dtype=object if nested else None)
+        if table.ndim == 1 or table.shape[1] == 1:
+            yield "sensitive", table.reshape(len(table))
+        else:
+            yield from ((f"sensitive_{k}", table[:, k]) for k in range(table.shape[1]))
+
+
+def column(values, category):
+    values = np.asarray(values)
+    if isinstance(category, str) and category == "(numeric)":
+        return values.astype(float)
+    same = np.array([v == category for v in values.tolist()], dtype=float)
+    return same if same.any() else np.array([str(v) == str(category) for v in values.tolist()], dtype=float)
+
+
+def covariance_bounds(model):
+    """Return the bound on each covariance that the constraint states, infinite where there is none."""
+    labels = model.covariance_.index
+    c = model.constraint.c
+    if isinstance(c, (int, float, np.number)):
+        bounds = np.full(len(labels), float(c))
+    else:
+        bounds = np.array([bound_of(c, name, category, labels) for name, category in labels])
+    if not model.constraint.relative:
+        return bounds
+    free = np.abs(model.unconstrained_covariance_.to_numpy())
+    return np.where(np.isfinite(bounds), np.where(np.isfinite(bounds), bounds, 0.0) * free, np.inf)
+
+
+def bound_of(c, name, category, labels):
+    asked = c.get(name, np.inf)
+    if not hasattr(asked, "items"):
+        return float(asked)
+    if sum(label[0] == name for label in labels) == 1:  # a binary attribute has one column for both of its values
+        return float(min(asked.values()))
+    return float(asked.get(category, np.inf))
+
+
+def p_rule_of(decisions, values, weight):
+    """Return the least ratio of positive rates between a group and the rest, either way round, in percent."""
+    groups = np.asarray(values)
+    ratios = []
+    for group in np.unique(groups[weight > 0].astype(str)):
+        inside = groups.astype(str) == group
+        a, b = (np.average(decisions[m], weights=weight[m]) for m in (inside, ~inside))
+        ratios.append(min(a, b) / max(a, b) if max(a, b) > 0 else np.nan)
+    return 100 * min(ratios)
+
+
+def stated_tolerance(model):
+    """Return the relative gap up to which a fit of this kind may be called solved."""
+    name = type(model.constraint).__name__
+    tol = max(model.tol, 1e-15)
+    if name == "LossBound" and model.constraint.norm == "sum":
+        tol = max(tol, STATED_GAPS["sum"])
+    if name == "IndividualLossBound":
+        tol = max(tol, STATED_GAPS["individual"])
+    if hasattr(model, "dual_coef_") and getattr(model, "refined_", False):
+        tol = 2 * (tol + model.approximation_tol)
+    return tol
+
+
+def faults(model, X, y, sample_weight=None, sensitive_features=None):
+    """Return what contradicts the certificate of a classifier that is called solved, one sentence each."""
+    seen = Recomputed(model, X, y, sample_weight, sensitive_features)
+    found = []
+    if not np.isfinite(seen.objective):
+        return [f"the objective at the returned coefficients is {seen.objective}"]
+    if abs(seen.objective - seen.proof.objective) > seen.rounding + 1e-12 * seen.unit:
+        found.append(f"objective {seen.objective!r} at the coefficients, certified {seen.proof.objective!r}")
+    name = type(model.constraint).__name__
+    if name != "PRuleBound":
+        room = stated_tolerance(model) + seen.rounding / seen.unit
+        if not seen.gap <= room:
+            found.append(f"gap {seen.gap:.2e} above {room:.2e}")
+        if not seen.gap >= -room:
+            found.append(f"objective below its own dual bound by {-seen.gap:.2e}, more than {room:.2e}")
+    if not seen.proof.violation >= 0:
+        found.append(f"violation {seen.proof.violation!r}")
+    if model.covariance_ is not None and sensitive_features is not None:
+        found += covariance_faults(seen)
+    if name == "PRuleBound":
+        found += rule_faults(seen)
+    if name == "LossBound" and not model.loss_increase_ <= model.constraint.gamma + 1e-8:
+        found.append(f"loss increase {model.loss_increase_!r} above {model.constraint.gamma!r}")
+    return found
+
+
+def covariance_faults(seen):
+    model, found = seen.model, []
+    value, rounding, size = seen.covariances()
+    off = np.abs(value - model.covariance_.to_numpy()) - rounding - 1e-12 * size
+    if np.any(off > 0):
+        found.append(f"covariances {value} of the scores, {model.covariance_.to_numpy()} stated")
+    if type(model.constraint).__name__ == "CovarianceBound":
+        missed = np.abs(value) - covariance_bounds(model) - rounding - FEASIBLE * size
+        if np.any(missed > 0):
+            found.append(f"bounds {covariance_bounds(model)} missed: {value}, by {missed.max():.2e} beyond tolerance")
+    return found
+
+
+def rule_faults(seen):
+    model, found = seen.model, []
+    if model.constraint.method != "one_vs_rest":
+        return found
+    given = dict(named_columns(seen.people))
+    for name in dict.fromkeys(model.covariance_.index.get_level_values(0)):
+        reached = p_rule_of(seen.scores >= 0, given[str(name)], seen.weight)
+        if not reached >= model.constraint.p - 1e-9:
+            found.append(f"a {reached!r}%-rule of {name!r}, asked for {model.constraint.p!r}")
+    return found
