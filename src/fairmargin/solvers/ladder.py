@@ -58,9 +58,7 @@ class Rung:
         return all(np.all(np.isfinite(s.theta)) for s in (self.first, self.second) if s is not None)
 
 
-def climb(
-    problem: Problem, accuracy: Accuracy, bind: Bind | None = None, reference_tol: float = 0.0
-) -> Rung | None:
+def climb(problem: Problem, accuracy: Accuracy, bind: Bind | None = None, reference_tol: float = 0.0) -> Rung | None:
     """Return approximate solutions to start from, or None where the data are too few for a ladder.
 
     Without ``bind`` the problem is solved as it is; with it, first without its constraints (to ``reference_tol`` at
