@@ -101,6 +101,7 @@ def test_the_fingerprint_is_that_of_the_file(tmp_path):
         (["no", "yes", "yes"], "yes", ("no", "yes")),
         ([1, 2, 2], "2.0", ("1", "2")),
         ([0, 1, 1], "0", ("1", "0")),
+        ([False, True, True], "TRUE", ("False", "True")),
     ],
 )
 def test_targets(values, positive, labels):
@@ -245,6 +246,32 @@ def test_a_level_called_other_does_not_clash_with_the_merged_ones():
     assert encoder.feature_names == ["town=(other)", "town=B"]
     X = encoder.transform(frame)
     assert X.sum(axis=0).tolist() == [40, 20]
+
+
+@pytest.mark.parametrize(
+    ("trained", "new"),
+    [
+        (["TRUE", "FALSE", "unknown"], ["TRUE", "FALSE"]),
+        (["TRUE", "FALSE"], ["TRUE", "FALSE", "unknown"]),
+        (["True", "False", "true"], ["True", "False"]),
+        (["01", "02", "A"], ["01", "02"]),
+        (["1e3", "2", "A"], ["1e3", "2"]),
+        (["1.50", "2", "A"], ["1.50", "2"]),
+    ],
+)
+def test_a_value_is_the_same_whatever_else_the_column_holds(trained, new, tmp_path):
+    for name, values in (("trained", trained), ("new", new)):
+        (tmp_path / f"{name}.csv").write_text("flag,x\n" + "".join(f"{v},{k}\n" for k, v in enumerate(values * 20)))
+    before, after = (read_table(tmp_path / f"{name}.csv").frame for name in ("trained", "new"))
+    encoder = TableEncoder.fit(before[["flag"]], min_frequency=1)
+    X, again = encoder.transform(before), encoder.transform(after)
+    shared = [value for value in new if value in trained]
+    for value in shared:
+        np.testing.assert_array_equal(X[trained.index(value)], again[new.index(value)])
+    assert len(np.unique(again[[new.index(value) for value in shared]], axis=0)) == len(shared)
+    assert encoder.warnings(after) == (
+        [] if set(new) <= set(trained) else ["'flag' has values for 20 people that training never saw."]
+    )
 
 
 def test_very_many_categories_are_encoded_in_no_time():
