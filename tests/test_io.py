@@ -356,13 +356,18 @@ def test_permissions_and_links_are_kept(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path):
+def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path, monkeypatch):
     with pytest.raises(UnwritableError, match="does not exist"):
         check_writable(tmp_path / "no" / "model.json")
     with pytest.raises(UnwritableError, match="is a folder"):
         check_writable(tmp_path)
     check_writable(tmp_path / "model.json")
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "protected").write_text("")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # for root, nothing is read-only
+    with pytest.raises(UnwritableError, match="is read-only"):
+        check_writable(tmp_path / "protected")
+    monkeypatch.undo()
     if os.geteuid() != 0:  # permissions do not stop root
         tmp_path.chmod(0o500)
         with pytest.raises(UnwritableError, match="Nothing can be written"):
