@@ -1,7 +1,9 @@
 """Models as files: bit for bit the same after a round trip, nothing executed, damage named in one line."""
 
+import contextlib
 import json
 import os
+import random
 import stat
 
 import numpy as np
@@ -24,7 +26,7 @@ from fairmargin.datasets import make_linear_synthetic
 from fairmargin.datasets.demo import make_credit_demo
 from fairmargin.exceptions import UnwritableError
 from fairmargin.kernel import FairSVC
-from fairmargin.tables import TabularModel, prepare, table_of_frame
+from fairmargin.tables import DataError, TabularModel, prepare, table_of_frame
 
 X, y, z = make_linear_synthetic(400, random_state=0)
 z = pd.Series(np.where(z == 1, "b", "a"), name="group")
@@ -278,6 +280,60 @@ def test_damage_of_a_kernel_is_one_clear_line(change, message, tmp_path):
     (tmp_path / "model.json").write_text(json.dumps(plain))
     with pytest.raises(io.ModelFileError, match=message):
         io.load(tmp_path / "model.json")
+
+
+JUNK = [
+    *(None, True, 0, -1, 1e300, 10**400, "", "x", [], {}, [[]], ["a", "b", "c"]),
+    *({"$number": "nan"}, {"$number": "x"}, {"$tuple": 3}, {"$sparse": {}}, {"$pairs": [[[1], 2]]}),
+    *({"$array": [1, [2]], "kind": "f"}, {"$series": [1], "index": [], "names": []}),
+    *({"$record": "Certificate", "fields": {}}, {"$constraint": "LossBound", "fields": {"gamma": -1}}),
+]
+
+
+def places(node, above=()):
+    """Yield every place in plain data, of lists the first few."""
+    entries = node.items() if isinstance(node, dict) else enumerate(node[:3]) if isinstance(node, list) else ()
+    for key, value in entries:
+        yield (*above, key)
+        yield from places(value, (*above, key))
+
+
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.ApproximationWarning")
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+@pytest.mark.parametrize("kernel", [False, True])
+def test_any_change_of_a_model_is_refused_or_harmless(kernel, table_model, tmp_path):
+    people, path = make_credit_demo(50, random_state=1), tmp_path / "model.json"
+    model = table_model
+    if kernel:
+        table = table_of_frame(make_credit_demo(300), "demo")
+        study = prepare(table, target="repaid", positive="yes", sensitive=["sex"])
+        clf = FairSVC(max_rank=20, approximation_tol=0.9)
+        clf.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+        model = TabularModel(clf, study.encoder, study.target, study.labels, study.sensitive)
+    io.save(model, path)
+    plain = json.loads(path.read_text())
+    refused = 0
+    for at in places(plain):
+        rng = random.Random(str(at))
+        changed = json.loads(json.dumps(plain))
+        node = changed
+        for key in at[:-1]:
+            node = node[key]
+        if rng.random() < 0.3:
+            del node[at[-1]]
+        else:
+            node[at[-1]] = rng.choice(JUNK)
+        path.write_text(json.dumps(changed))
+        try:
+            again = io.load(path)
+        except io.ModelFileError:
+            refused += 1
+            continue
+        if isinstance(again, TabularModel):
+            with contextlib.suppress(DataError):
+                assert np.isfinite(again.decide(people)["score"]).all(), at
+    assert refused > 50
 
 
 def test_missing_folder_or_binary_file(tmp_path):
