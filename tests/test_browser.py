@@ -96,6 +96,7 @@ def assert_shows(driver, point):
     assert (text["accuracy"], text["rule"]) == expected(point)
     assert mark == pytest.approx([point["test"]["p_rule"], 100 * point["test"]["accuracy"]])
     assert (text["gained"], text["lost"]) == (f"+{point['gained']}", f"−{point['lost']}")
+    assert driver.execute_script("return document.getElementById('proof').textContent") == point["proof"]["text"]
     first = driver.find_element("css selector", "#groups tr:not(.group-head)").text
     assert f"{100 * point['test']['groups'][0]['rate']:.1f}%" in first
 

@@ -1,7 +1,9 @@
 """Models as files: bit for bit the same after a round trip, nothing executed, damage named in one line."""
 
+import contextlib
 import json
 import os
+import random
 import stat
 
 import numpy as np
@@ -19,12 +21,12 @@ from fairmargin import (
     PRuleBound,
     io,
 )
-from fairmargin.atomic_write import check_writable, write_atomic
+from fairmargin.atomic_write import check_writable, is_same_file, write_atomic
 from fairmargin.datasets import make_linear_synthetic
 from fairmargin.datasets.demo import make_credit_demo
 from fairmargin.exceptions import UnwritableError
 from fairmargin.kernel import FairSVC
-from fairmargin.tables import TabularModel, prepare, table_of_frame
+from fairmargin.tables import DataError, TabularModel, prepare, table_of_frame
 
 X, y, z = make_linear_synthetic(400, random_state=0)
 z = pd.Series(np.where(z == 1, "b", "a"), name="group")
@@ -59,8 +61,8 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::fairmargin.diagnostics.CovarianceWarning")
-@pytest.mark.filterwarnings("ignore::fairmargin.kernel.ApproximationWarning")
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.CovarianceWarning")
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.ApproximationWarning")
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_round_trip_is_bit_for_bit(name, tmp_path):
     clf = fitted(ESTIMATORS[name])
@@ -87,7 +89,7 @@ def test_labels_of_any_kind_survive(labels, tmp_path):
     np.testing.assert_array_equal(again.predict(X), clf.predict(X))
 
 
-@pytest.mark.filterwarnings("ignore::fairmargin.kernel.ApproximationWarning")
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.ApproximationWarning")
 def test_feature_names_and_sparse_support_vectors_survive(tmp_path):
     frame = pd.DataFrame(X, columns=["höhe", "<b>"])
     clf = FairLogisticRegression().fit(frame, y, sensitive_features=z)
@@ -163,7 +165,52 @@ DAMAGES = {
     "method": (damaged(lambda p: p["estimator"]["fitted"].update({"fit": 1})), "fitted attribute 'fit'"),
     "unknown mark": (damaged(lambda p: p["estimator"]["fitted"].update({"n_iter_": {"$call": "x"}})), "unknown mark"),
     "unknown parameter": (damaged(lambda p: p["estimator"]["parameters"].update({"evil": 1})), "is damaged"),
+    "unknown loss": (damaged(lambda p: p["estimator"]["parameters"].update({"loss": "magic"})), "is damaged"),
+    "another constraint": (
+        damaged(lambda p: p["estimator"]["parameters"].update(constraint={"$constraint": "os.system"})),
+        "unknown constraint 'os.system'",
+    ),
+    "another record": (
+        damaged(lambda p: p["estimator"]["fitted"].update(x_={"$record": "os.system", "fields": {}})),
+        "unknown record 'os.system'",
+    ),
+    "one class": (damaged(lambda p: p["estimator"]["fitted"]["classes_"].update({"$array": [1, 1]})), "two classes"),
+    "no width": (damaged(lambda p: p["estimator"]["fitted"].update(n_features_in_="2")), "number of features is '2'"),
+    "words": (
+        damaged(lambda p: coefficients(p).update({"$array": [["1", "2"]], "kind": "U"})),
+        "not a finite number",
+    ),
+    "nested twice over": (lambda plain: "[" * 100_000, "nested too deeply"),
+    "nested in an attribute": (
+        lambda plain: json.dumps(plain).replace('"n_iter_"', f'"x_": {"[" * 600}{"]" * 600}, "n_iter_"'),
+        "nested too deeply",
+    ),
+    "endless digits": (lambda plain: '{"format": ' + "9" * 5000 + "}", "is damaged"),
+    "whole number beyond floats": (
+        damaged(lambda p: coefficients(p).update({"$array": [[10**400, 1]]})),
+        "is damaged",
+    ),
+    "whole number beyond integers": (
+        damaged(lambda p: coefficients(p).update({"$array": [[10**30, 1]], "kind": "i"})),
+        "is damaged",
+    ),
+    "number beyond floats": (
+        lambda plain: json.dumps(plain).replace('"n_iter_"', '"x_": 1e999, "n_iter_"'),
+        "the number 1e999 is too large",
+    ),
+    "bare nan": (
+        lambda plain: json.dumps(plain).replace('"n_iter_"', '"x_": NaN, "n_iter_"'),
+        "it has the number NaN",
+    ),
+    "a name twice": (
+        lambda plain: json.dumps(plain).replace('"n_iter_"', '"n_iter_": 1, "n_iter_"'),
+        "it has the name 'n_iter_' twice",
+    ),
 }
+
+
+def coefficients(plain):
+    return plain["estimator"]["fitted"]["coef_"]
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -177,6 +224,118 @@ def test_damage_is_one_clear_line(name, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def encoded(plain, name):
+    return next(row for row in plain["table"]["encoder"]["columns"] if row["name"] == name)
+
+
+TABLE_DAMAGES = {
+    "scale infinite": (lambda p: encoded(p, "age").update(scale={"$number": "inf"}), "scale of 'age'"),
+    "scale negative": (lambda p: encoded(p, "age").update(scale=-1), "scale of 'age' must be positive, got -1"),
+    "scale zero": (lambda p: encoded(p, "age").update(scale=0), "scale of 'age' must be positive"),
+    "scale true": (lambda p: encoded(p, "age").update(scale=True), "scale of 'age' must be a finite number"),
+    "scale a word": (lambda p: encoded(p, "age").update(scale="1"), "scale of 'age' must be a finite number"),
+    "median gone": (lambda p: encoded(p, "age").update(median=None), "median of 'age' must be a finite number"),
+    "mean beyond floats": (lambda p: encoded(p, "age").update(mean=10**400), "is damaged"),
+    "levels twice": (lambda p: encoded(p, "housing")["levels"].append("owned"), "levels of 'housing' must be diff"),
+    "levels no texts": (lambda p: encoded(p, "housing").update(levels=[1, 2]), "levels of 'housing' must be diff"),
+    "levels gone": (lambda p: encoded(p, "housing").update(levels=[]), "levels of 'housing' must be diff"),
+    "a column twice": (lambda p: p["table"]["encoder"]["columns"].append(encoded(p, "age")), "the same name"),
+    "a name of no text": (lambda p: encoded(p, "age").update(name=5), "a column's name must be text"),
+    "another kind": (lambda p: encoded(p, "age").update(kind="magic"), "unknown kind of column 'magic'"),
+    "one label": (lambda p: p["table"].update(labels=["yes", "yes"]), "two different texts"),
+    "three labels": (lambda p: p["table"].update(labels=["yes", "no", "maybe"]), "two different texts"),
+    "labels in one word": (lambda p: p["table"].update(labels="no"), "are not texts"),
+    "no target": (lambda p: p["table"].update(target=3), "are not texts"),
+}
+
+
+@pytest.mark.parametrize("name", TABLE_DAMAGES)
+def test_damage_of_an_encoding_is_one_clear_line(name, table_model, tmp_path):
+    change, message = TABLE_DAMAGES[name]
+    io.save(table_model, tmp_path / "model.json")
+    plain = json.loads((tmp_path / "model.json").read_text())
+    change(plain)
+    (tmp_path / "model.json").write_text(json.dumps(plain))
+    with pytest.raises(io.ModelFileError, match=message) as caught:
+        io.load(tmp_path / "model.json")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.ApproximationWarning")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p["kernel"].update(gamma={"$number": "nan"}), "a parameter of its kernel"),
+        (lambda p: p["kernel"].update(function="os.system"), "unknown kernel"),
+        (lambda p: p["fitted"]["support_vectors_"]["$sparse"]["indices"]["$array"].__setitem__(0, 10**6), "damaged"),
+        (lambda p: p["fitted"]["support_vectors_"]["$sparse"]["data"].update({"$array": []}), "damaged"),
+    ],
+    ids=["gamma", "function", "index out of bounds", "no data"],
+)
+def test_damage_of_a_kernel_is_one_clear_line(change, message, tmp_path):
+    sparse = FairSVC(constraint=None, max_rank=30, approximation_tol=0.9).fit(sp.csr_matrix(X), y)
+    io.save(sparse, tmp_path / "model.json")
+    plain = json.loads((tmp_path / "model.json").read_text())
+    change(plain["estimator"])
+    (tmp_path / "model.json").write_text(json.dumps(plain))
+    with pytest.raises(io.ModelFileError, match=message):
+        io.load(tmp_path / "model.json")
+
+
+JUNK = [
+    *(None, True, 0, -1, 1e300, 10**400, "", "x", [], {}, [[]], ["a", "b", "c"]),
+    *({"$number": "nan"}, {"$number": "x"}, {"$tuple": 3}, {"$sparse": {}}, {"$pairs": [[[1], 2]]}),
+    *({"$array": [1, [2]], "kind": "f"}, {"$series": [1], "index": [], "names": []}),
+    *({"$record": "Certificate", "fields": {}}, {"$constraint": "LossBound", "fields": {"gamma": -1}}),
+]
+
+
+def places(node, above=()):
+    """Yield every place in plain data, of lists the first few."""
+    entries = node.items() if isinstance(node, dict) else enumerate(node[:3]) if isinstance(node, list) else ()
+    for key, value in entries:
+        yield (*above, key)
+        yield from places(value, (*above, key))
+
+
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.ApproximationWarning")
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
+@pytest.mark.parametrize("kernel", [False, True])
+def test_any_change_of_a_model_is_refused_or_harmless(kernel, table_model, tmp_path):
+    people, path = make_credit_demo(50, random_state=1), tmp_path / "model.json"
+    model = table_model
+    if kernel:
+        table = table_of_frame(make_credit_demo(300), "demo")
+        study = prepare(table, target="repaid", positive="yes", sensitive=["sex"])
+        clf = FairSVC(max_rank=20, approximation_tol=0.9)
+        clf.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+        model = TabularModel(clf, study.encoder, study.target, study.labels, study.sensitive)
+    io.save(model, path)
+    plain = json.loads(path.read_text())
+    refused = 0
+    for at in places(plain):
+        rng = random.Random(str(at))
+        changed = json.loads(json.dumps(plain))
+        node = changed
+        for key in at[:-1]:
+            node = node[key]
+        if rng.random() < 0.3:
+            del node[at[-1]]
+        else:
+            node[at[-1]] = rng.choice(JUNK)
+        path.write_text(json.dumps(changed))
+        try:
+            again = io.load(path)
+        except io.ModelFileError:
+            refused += 1
+            continue
+        if isinstance(again, TabularModel):
+            with contextlib.suppress(DataError):
+                assert np.isfinite(again.decide(people)["score"]).all(), at
+    assert refused > 50
+
+
 def test_missing_folder_or_binary_file(tmp_path):
     with pytest.raises(io.ModelFileError, match="no model file"):
         io.load(tmp_path / "nothing.json")
@@ -185,6 +344,10 @@ def test_missing_folder_or_binary_file(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(io.ModelFileError, match="no JSON text"):
         io.load(tmp_path / "binary")
+    with pytest.raises(io.ModelFileError, match="cannot be read"):
+        io.load("a\0b")
+    with pytest.raises(io.ModelFileError, match="cannot be read"):
+        io.load("x" * 5000)
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -210,6 +373,31 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     assert path.read_text() == "old"
 
 
+def test_what_is_no_regular_file_is_never_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    handle = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    check_writable(tmp_path / "pipe")
+    write_atomic(tmp_path / "pipe", "content")
+    assert os.read(handle, 100) == b"content"
+    os.close(handle)
+    assert stat.S_ISFIFO(os.lstat(tmp_path / "pipe").st_mode)
+    check_writable(os.devnull)
+    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_the_same_file_under_another_name(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("")
+    (tmp_path / "soft").symlink_to(path)
+    os.link(path, tmp_path / "hard")
+    (tmp_path / "dangling").symlink_to(tmp_path / "new")
+    for name in ("a", "soft", "hard"):
+        assert is_same_file(tmp_path / name, [path])
+    assert is_same_file(tmp_path / "dangling", [tmp_path / "new"])
+    assert not is_same_file(tmp_path / "new", [path])
+    assert not is_same_file(os.devnull, [os.devnull])  # nothing in it could be lost
+
+
 def test_permissions_and_links_are_kept(tmp_path):
     path, link = tmp_path / "model.json", tmp_path / "link.json"
     write_atomic(path, "a")
@@ -224,13 +412,18 @@ def test_permissions_and_links_are_kept(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path):
+def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path, monkeypatch):
     with pytest.raises(UnwritableError, match="does not exist"):
         check_writable(tmp_path / "no" / "model.json")
     with pytest.raises(UnwritableError, match="is a folder"):
         check_writable(tmp_path)
     check_writable(tmp_path / "model.json")
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "protected").write_text("")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # for root, nothing is read-only
+    with pytest.raises(UnwritableError, match="is read-only"):
+        check_writable(tmp_path / "protected")
+    monkeypatch.undo()
     if os.geteuid() != 0:  # permissions do not stop root
         tmp_path.chmod(0o500)
         with pytest.raises(UnwritableError, match="Nothing can be written"):

@@ -5,18 +5,20 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
-from fairmargin import FairLogisticRegression, p_rule
+from fairmargin import FairLogisticRegression, FairnessFrontier, p_rule
 from fairmargin.audit import audit
 from fairmargin.formatting import clean
-from fairmargin.report import audit_summary, to_html, to_json, to_markdown
+from fairmargin.report import audit_summary, frontier_summary, to_html, to_json, to_markdown
 from fairmargin.report.evaluation import evaluate
-from fairmargin.report.proof import SEARCHED
+from fairmargin.report.proof import OPTIMAL, SEARCHED, UNPROVED, describe_proof
+from fairmargin.report.terminal import show
 from fairmargin.tables import prepare, table_of_frame
 from fairmargin.tables.jobs import trace, train
 from fairmargin.tables.specifications import make_estimator, parse_constraint
@@ -266,6 +268,111 @@ def test_a_rule_has_one_answer_and_its_price_is_said_right(study, summary):
     assert rule["certificate"]["objective"] == pytest.approx(proof["objective"], rel=1e-9)
     assert rule["path_certificate"]["gap"] <= 1e-9  # of the problem solved, not the price of the rule
     assert f"at most {proof['objective'] / proof['dual_bound'] - 1:.1%} above" in trained["proof"]["text"]
+
+
+@pytest.mark.parametrize("estimator", ["logistic", "linear-svm", "squared-hinge"])
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.CovarianceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # the objective is right all the same
+def test_the_loss_increase_is_that_of_the_training_objective(study, estimator):
+    losses = {
+        "logistic": lambda m: np.logaddexp(0.0, -m),
+        "linear-svm": lambda m: np.maximum(0.0, 1.0 - m),
+        "squared-hinge": lambda m: np.maximum(0.0, 1.0 - m) ** 2,
+    }
+
+    def objective(constraint):
+        clf = make_estimator(estimator, parse_constraint(constraint), C=0.3)
+        clf.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+        margins = np.where(study.train.y == 1, 1.0, -1.0) * clf.decision_function(study.train.X)
+        return 0.3 * losses[estimator](margins).sum() + 0.5 * np.sum(clf.coef_**2)
+
+    summary = trace(study, make_estimator(estimator, C=0.3), n_points=2)
+    free = objective("none")
+    asked = ["p-rule=80", "loss=0.02", "nobody-loses=2"]
+    for answer, constraint in zip(summary["answers"], asked, strict=True):
+        assert answer["details"]["loss_increase"] == pytest.approx(objective(constraint) / free - 1, abs=1e-7)
+    assert summary["points"][1]["loss_increase"] == pytest.approx(objective("covariance=0") / free - 1, abs=1e-7)
+    assert "relative_loss" not in to_json(summary)  # which is something else: a share, from 0 to 1 along a frontier
+
+
+def test_points_show_what_the_frontier_measured(study):
+    train, test = study.train, study.test
+    frontier = FairnessFrontier(FairLogisticRegression(), n_points=3)
+    frontier.fit(train.X, train.y, sensitive_features=train.sensitive, eval_set=(test.X, test.y, test.sensitive))
+    options = {"title": "t", "settings": {}}
+    for name in ("train", "test"):
+        for key in ("accuracy", "p_rule", "cv_score"):
+            frontier.table_.loc[1, f"{name}_{key}"] = 0.125
+    frontier.table_.loc[2, "test_p_rule"] = np.nan
+    shown = frontier_summary(study, frontier, [], **options)["points"]
+    for part in ("train", "test"):
+        assert [shown[1][part][key] for key in ("accuracy", "p_rule", "cv_score")] == [0.125] * 3
+    assert shown[2]["test"]["p_rule"] is None
+    assert shown[2]["test"]["worst"] is None
+    table = frontier.table_
+    assert shown[0]["test"]["accuracy"] == table["test_accuracy"][0]
+    assert shown[0]["test"]["p_rule"] == table["test_p_rule"][0]
+    # What the report adds agrees with what the frontier measured.
+    assert min(a["p_rule"] for a in shown[0]["test"]["attributes"]) == pytest.approx(table["test_p_rule"][0])
+    assert max(a["cv_score"] for a in shown[0]["test"]["attributes"]) == pytest.approx(table["test_cv_score"][0])
+    for row in shown[0]["test"]["groups"]:
+        assert row["rate"] == pytest.approx(table[f"test_rate[{row['attribute']}={row['group']}]"][0])
+
+
+@pytest.mark.parametrize(
+    ("constraint", "verdict"),
+    [("p-rule=80", SEARCHED), ("covariance=0", OPTIMAL), ("loss=0.02", OPTIMAL), ("none", OPTIMAL)],
+)
+def test_every_form_says_the_same_of_the_proof(study, constraint, verdict, capsys):
+    _, summary = train(study, make_estimator("logistic", parse_constraint(constraint)))
+    assert summary["proof"]["verdict"] == verdict
+    show(summary)
+    printed = " ".join(capsys.readouterr().out.split())
+    for text in (printed, to_markdown(summary)):
+        assert summary["proof"]["text"] in text
+        assert ("Proved optimal" in text) == (verdict == OPTIMAL)
+
+
+def test_every_form_of_a_frontier_says_the_same_of_the_proofs(summary, page, capsys):
+    verdicts = [p["proof"]["verdict"] for p in [*summary["points"], *(a["details"] for a in summary["answers"])]]
+    assert verdicts == [*[OPTIMAL] * 6, SEARCHED, OPTIMAL, OPTIMAL]
+    show(summary)
+    for text in (capsys.readouterr().out, to_markdown(summary), page):
+        (row,) = (line for line in text.splitlines() if re.match(ROW_OF_THE_RULE, line))
+        assert SEARCHED in row
+        assert "optimal" not in row
+    script = Page(page).scripts[-1][1]
+    assert "point.proof.text" in script
+    assert "proven" not in script.lower()
+
+
+# The row of the answer "80%-rule" in a table: on the terminal, in Markdown, in HTML.
+ROW_OF_THE_RULE = r"(\| | )?80%-rule on the training data\s.*%|<tr data-point=.p80."
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "words"),
+    [
+        ({}, OPTIMAL, "lower by more than 1.0e-10 of it; the limits are met exactly."),
+        ({"violation": 1e-12}, OPTIMAL, "the limits are met within 1.0e-12."),
+        ({"status": "inaccurate", "gap": 0.01}, UNPROVED, "status “inaccurate”, a relative gap of 1.0e-02"),
+        ({"status": "iteration limit", "gap": np.inf}, UNPROVED, "a relative gap of inf"),
+    ],
+)
+def test_what_a_certificate_proves(changes, verdict, words):
+    certificate = SimpleNamespace(
+        **{"objective": 2.0, "dual_bound": 1.6, "gap": 1e-10, "violation": 0.0, "status": "solved"} | changes
+    )
+    proof = describe_proof(SimpleNamespace(certificate_=certificate))
+    assert proof["verdict"] == verdict
+    assert proof["label"].startswith(verdict)
+    assert words in proof["text"]
+    searched = describe_proof(SimpleNamespace(certificate_=certificate, path_certificate_=certificate))
+    assert searched["verdict"] == SEARCHED
+    assert "at most 25.0% above" in searched["text"]
+    assert ("solved to a relative gap" in searched["text"]) == (certificate.status == "solved")
+    kernel = describe_proof(SimpleNamespace(certificate_=certificate, refined_=False))
+    assert ("on the kernel's approximation" in kernel["text"]) == (verdict == OPTIMAL)
 
 
 def test_nobody_held_out():

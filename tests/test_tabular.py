@@ -1,7 +1,10 @@
 """Tables: whatever the file looks like, the same people; the encoder against pandas, and told what it never saw."""
 
+import ast
 import gzip
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fairmargin
+from fairmargin.cli.options import FLAGS
 from fairmargin.datasets.demo import make_credit_demo
 from fairmargin.tables import (
     DataError,
@@ -96,6 +101,7 @@ def test_the_fingerprint_is_that_of_the_file(tmp_path):
         (["no", "yes", "yes"], "yes", ("no", "yes")),
         ([1, 2, 2], "2.0", ("1", "2")),
         ([0, 1, 1], "0", ("1", "0")),
+        ([False, True, True], "TRUE", ("False", "True")),
     ],
 )
 def test_targets(values, positive, labels):
@@ -232,3 +238,123 @@ def test_the_nearest_name_is_suggested():
         find_column(frame, "zzz\n\n")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 200
+
+
+def test_a_level_called_other_does_not_clash_with_the_merged_ones():
+    frame = pd.DataFrame({"town": ["A"] * 40 + ["(other)"] * 30 + ["B"] * 20 + [f"t{k}" for k in range(10)]})
+    encoder = TableEncoder.fit(frame, min_frequency=5)
+    assert encoder.feature_names == ["town=(other)", "town=B"]
+    X = encoder.transform(frame)
+    assert X.sum(axis=0).tolist() == [40, 20]
+
+
+@pytest.mark.parametrize(
+    ("trained", "new"),
+    [
+        (["TRUE", "FALSE", "unknown"], ["TRUE", "FALSE"]),
+        (["TRUE", "FALSE"], ["TRUE", "FALSE", "unknown"]),
+        (["True", "False", "true"], ["True", "False"]),
+        (["01", "02", "A"], ["01", "02"]),
+        (["1e3", "2", "A"], ["1e3", "2"]),
+        (["1.50", "2", "A"], ["1.50", "2"]),
+    ],
+)
+def test_a_value_is_the_same_whatever_else_the_column_holds(trained, new, tmp_path):
+    for name, values in (("trained", trained), ("new", new)):
+        (tmp_path / f"{name}.csv").write_text("flag,x\n" + "".join(f"{v},{k}\n" for k, v in enumerate(values * 20)))
+    before, after = (read_table(tmp_path / f"{name}.csv").frame for name in ("trained", "new"))
+    encoder = TableEncoder.fit(before[["flag"]], min_frequency=1)
+    X, again = encoder.transform(before), encoder.transform(after)
+    shared = [value for value in new if value in trained]
+    for value in shared:
+        np.testing.assert_array_equal(X[trained.index(value)], again[new.index(value)])
+    assert len(np.unique(again[[new.index(value) for value in shared]], axis=0)) == len(shared)
+    assert encoder.warnings(after) == (
+        [] if set(new) <= set(trained) else ["'flag' has values for 20 people that training never saw."]
+    )
+
+
+def test_very_many_categories_are_encoded_in_no_time():
+    import time
+
+    frame = pd.DataFrame({"id": [f"p{k // 3}" for k in range(60_000)]})
+    begun = time.process_time()
+    TableEncoder.fit(frame, min_frequency=1, max_levels=10_000)
+    assert time.process_time() - begun < 5.0  # it was quadratic: minutes
+
+
+def test_numbers_whose_square_overflows_are_left_out():
+    frame = pd.DataFrame({"big": [1e308, -1e308, 0.0, 1.0], "x": [1.0, 2.0, 3.0, 4.0]})
+    encoder = TableEncoder.fit(frame)
+    assert encoder.feature_names == ["x"]
+    assert encoder.notes == ("'big' holds numbers beyond 1e+150 and was left out.",)
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"target": "zzz"}, "target"),
+        ({"sensitive": ["zzz"]}, "sensitive"),
+        ({"sensitive": []}, "sensitive"),
+        ({"sensitive": ["sex", "sex"]}, "sensitive"),
+        ({"sensitive": ["repaid"]}, "sensitive"),
+        ({"positive": "zzz"}, "positive"),
+        ({"positive": None}, "positive"),
+        ({"target": "age"}, "target"),
+        ({"features": ["zzz"]}, "features"),
+        ({"features": ["sex"]}, "features"),
+        ({"exclude": ["zzz"]}, "exclude"),
+        ({"bins": {"age": [30]}}, "bins"),
+        ({"bins": {"sex": [30]}}, "bins"),
+        ({"missing_sensitive": "zzz"}, "missing_sensitive"),
+        ({"min_frequency": -1.0}, "min_frequency"),
+        ({"test_share": 1.0}, "test_share"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_errors_carry_the_parameter_they_are_about(options, field):
+    table = table_of_frame(make_credit_demo(100), "demo")
+    asked = {"target": "repaid", "positive": "yes", "sensitive": ["sex"]} | options
+    with pytest.raises(DataError) as caught:
+        prepare(table, **asked)
+    assert caught.value.field == field
+    assert "--" not in str(caught.value)
+
+
+def texts_of(path):
+    """Return the text constants of a module, without its docstrings."""
+    tree = ast.parse(path.read_text())
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = {id(n.body[0].value) for n in ast.walk(tree) if isinstance(n, documented) and ast.get_docstring(n)}
+    constants = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in docstrings)
+    return [n.value for n in constants if isinstance(n.value, str)]
+
+
+def test_only_the_command_line_knows_options():
+    package = Path(fairmargin.__file__).parent
+    modules = [*(package / "tables").glob("*.py"), *(package / "report").glob("*.py"), package / "audit.py"]
+    assert len(modules) > 15
+    for path in modules:
+        for text in texts_of(path):
+            # pip's own options, in what to install, are not ours.
+            ours = text.replace("pip install --upgrade", "")
+            assert not re.search(r"(?<![-\w])--[a-zA-Z]", ours), (path.name, text)
+
+
+def test_every_parameter_that_an_error_names_has_an_option():
+    package = Path(fairmargin.__file__).parent
+    fields = set()
+    for path in (package / "tables").glob("*.py"):
+        calls = (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.keyword) and n.arg == "field")
+        fields |= {n.value.value for n in calls if isinstance(n.value, ast.Constant) and n.value.value is not None}
+    assert {"positive", "missing_sensitive", "delimiter", "constraint"} <= fields
+    assert fields <= set(FLAGS)
+
+
+def test_former_addresses_still_work():
+    from fairmargin import io, tabular, workflow
+
+    assert tabular.read_table is read_table
+    assert tabular.DataError is DataError
+    assert {"train", "trace", "make_estimator", "parse_constraint", "ESTIMATORS"} <= set(dir(workflow))
+    assert {"save", "load", "ModelFileError", "FORMAT_VERSION"} <= set(dir(io))

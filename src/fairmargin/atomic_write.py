@@ -23,9 +23,9 @@ def check_writable(path: str | Path) -> None:
     path = Path(path)
     if path.is_dir():
         raise UnwritableError(f"{str(path)!r} is a folder; give the name of a file.")
+    if path.exists() and not os.access(path, os.W_OK):  # replacing it would get around its protection
+        raise UnwritableError(f"{str(path)!r} is read-only; give another name.")
     if _is_special(path):
-        if not os.access(path, os.W_OK):
-            raise UnwritableError(f"{str(path)!r} cannot be written: permission denied.")
         return
     folder = _real(path).parent
     if not folder.is_dir():

@@ -92,7 +92,7 @@ def audit(
     options = context.params
     inputs.check_percentage(threshold, "--threshold")
     inputs.check_percentage(fail_under, "--fail-under")
-    outputs = Outputs(inputs.read_files(options), json=json_file, markdown=markdown_file, html=html_file)
+    outputs = Outputs(inputs.input_files(options), json=json_file, markdown=markdown_file, html=html_file)
     with steps(quiet) as step:
         from fairmargin.audit import audit as run_audit
         from fairmargin.report import audit_summary
@@ -196,7 +196,7 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train one fair classifier and write it as a JSON file."""
-    outputs = Outputs(inputs.read_files(context.params), json=json_file, markdown=markdown_file, model=output)
+    outputs = Outputs(inputs.input_files(context.params), json=json_file, markdown=markdown_file, model=output)
     with steps(quiet) as step:
         from fairmargin.tables import jobs
         from fairmargin.tables.model_file import to_json
@@ -239,7 +239,7 @@ def predict(
     quiet: Quiet = False,
 ) -> None:
     """Apply a model to new people: decision, score and probability for each row, in order."""
-    outputs = Outputs(inputs.read_files(context.params), decisions=output)
+    outputs = Outputs(inputs.input_files(context.params), decisions=output)
     with steps(quiet) as step:
         from fairmargin.tables import find_column
         from fairmargin.tables.spreadsheet import to_csv
@@ -311,7 +311,7 @@ def frontier(
 
     One HTML file that opens from disk, needs no network and can be sent to a reviewer.
     """
-    outputs = Outputs(inputs.read_files(context.params), json=json_file, markdown=markdown_file, html=output)
+    outputs = Outputs(inputs.input_files(context.params), json=json_file, markdown=markdown_file, html=output)
     with steps(quiet) as step:
         from fairmargin.tables import jobs
         from fairmargin.tables.specifications import make_estimator

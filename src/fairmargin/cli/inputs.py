@@ -18,10 +18,10 @@ __all__ = [
     "Decisions",
     "Question",
     "check_percentage",
+    "input_files",
     "parse_bins",
     "parse_pairs",
     "read_decisions",
-    "read_files",
     "read_model",
     "read_question",
     "read_study",
@@ -54,7 +54,7 @@ class Decisions:
     notes: tuple[str, ...] = ()
 
 
-def read_files(options: Mapping[str, Any]) -> list[Path | None]:
+def input_files(options: Mapping[str, Any]) -> list[Path | None]:
     """Return the files that the options of a command name as input."""
     return [options.get("data"), options.get("model"), *(Path(n) for n in (options.get("names"),) if n)]
 

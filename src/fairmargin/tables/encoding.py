@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -25,6 +25,7 @@ __all__ = ["CategoryColumn", "NumberColumn", "TableEncoder"]
 Array = NDArray[np.float64]
 
 OTHER = "(other)"
+_BOOLEANS = ("false", "true")
 _LARGEST = 1e150  # the square of a larger number, and so a variance, is beyond what a float can hold
 
 
@@ -104,27 +105,55 @@ class CategoryColumn:
     def encode(self, column: pd.Series, out: Array) -> None:
         """Write the column's indicators to ``out`` (n, number of levels)."""
         codes, values = pd.factorize(column)
-        position = {level: k for k, level in enumerate(self.levels)}
-        position[self.reference] = -1
+        position = {self.reference: -1} | {level: k for k, level in enumerate(self.levels)}
         other = position.get(OTHER, -1)
-        words = [*(value_as_text(v) for v in values), MISSING_GROUP]
-        places = np.array([position.get(word, other) for word in words])[codes]
+        found = [*self._levels_of(values), MISSING_GROUP]
+        places = np.array([other if level is None else position.get(level, other) for level in found])[codes]
         rows = np.flatnonzero(places >= 0)
         out[rows, places[rows]] = 1.0
+
+    def _levels_of(self, values: Iterable[Any]) -> list[str | None]:
+        """Return the level, or the reference, of each value; None for values never seen before.
+
+        The type of a column depends on what else it holds: ``TRUE`` and ``FALSE`` alone are booleans and ``01`` and
+        ``02`` numbers, which the same fields beside an ``unknown`` are not. A value is the same all the same.
+        """
+        known = (self.reference, *self.levels)
+        as_number = {number: level for level in reversed(known) if (number := _number_or_none(level)) is not None}
+        as_boolean = {level.casefold(): level for level in reversed(known) if level.casefold() in _BOOLEANS}
+        exact = set(known)
+        found: list[str | None] = []
+        for value in values:
+            word = value_as_text(value)
+            if word in exact:
+                found.append(word)
+            elif isinstance(value, str | bool | np.bool_):
+                found.append(as_boolean.get(word.casefold()))
+            else:
+                number = _number_or_none(word)
+                found.append(None if number is None else as_number.get(number))
+        return found
 
     def differences(self, column: pd.Series) -> list[str]:
         """Return notes on what in a column differs from the training data."""
         if OTHER in self.levels:
             return []  # which stands for values never seen before
-        known = {self.reference, *self.levels}
         counts = column.value_counts(dropna=True)
-        unseen = int(sum(count for value, count in counts.items() if value_as_text(value) not in known))
+        levels = self._levels_of(counts.index)
+        unseen = int(sum(count for level, count in zip(levels, counts, strict=True) if level is None))
         return [f"{shorten(self.name)!r} has values for {unseen:,} people that training never saw."] if unseen else []
 
 
 _KINDS: dict[str, type[NumberColumn] | type[CategoryColumn]] = {
     cls.kind: cls for cls in (NumberColumn, CategoryColumn)
 }
+
+
+def _number_or_none(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _check_name(name: Any) -> None:

@@ -57,7 +57,7 @@ def train(
     summary = training_summary(
         estimator, study, title=title, settings={**_settings(estimator), **(settings or {})}, notes=said
     )
-    summary["notes"] += _shortfalls(study, estimator, summary)
+    summary["notes"] += [*_ties(estimator), *_shortfalls(study, estimator, summary)]
     facts = {key: summary[key] for key in ("settings", "data", "train", "test", "notes", "versions")}
     return TabularModel(estimator, study.encoder, study.target, study.labels, study.sensitive, facts), summary
 
@@ -137,6 +137,12 @@ def _named_columns(study: Study) -> Iterator[None]:
 def _settings(estimator: Any) -> dict[str, Any]:
     parameters = estimator.get_params(deep=False)
     return {"estimator": type(estimator).__name__, **{k: v if v is None else str(v) for k, v in parameters.items()}}
+
+
+def _ties(estimator: Any) -> list[str]:
+    """Return a note on people whose decision would have depended on rounding."""
+    ties = getattr(estimator, "n_ties_", 0)
+    return [f"{ties:,} people had a score of zero up to rounding and were decided together."] if ties else []
 
 
 def _shortfalls(study: Study, estimator: Any, summary: dict[str, Any]) -> list[str]:

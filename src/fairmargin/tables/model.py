@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fairmargin.exceptions import DataError
 from fairmargin.tables.encoding import TableEncoder
 
 __all__ = ["TabularModel"]
@@ -32,7 +33,11 @@ class TabularModel:
 
     def scores(self, frame: pd.DataFrame) -> Array:
         """Return ``f(x)`` of every row."""
-        return np.asarray(self.estimator.decision_function(self.encoder.transform(frame)))
+        scores = np.asarray(self.estimator.decision_function(self.encoder.transform(frame)))
+        wrong = np.flatnonzero(~np.isfinite(scores))
+        if len(wrong):
+            raise DataError(f"Row {wrong[0] + 1:,} has no finite score under this model; its numbers are too large.")
+        return scores
 
     def decide(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return decision (as text of the target), score and, if there is one, probability of every row."""

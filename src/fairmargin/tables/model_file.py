@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.atomic_write import write_atomic
 from fairmargin.exceptions import ModelFileError
@@ -237,10 +238,7 @@ def _check_fitted(estimator: Any) -> None:
         raise ValueError(f"its number of features is {shorten(width)!r}")
     if "dual_coef_" in vars(estimator):
         coef, size = estimator.dual_coef_, len(estimator.support_)
-        vectors = estimator.support_vectors_
-        if estimator._kernel is not None and size and np.shape(vectors) != (size, width):
-            raise ValueError(f"its support vectors have the shape {np.shape(vectors)}")
-        _check_finite("a support vector", vectors.data if sp.issparse(vectors) else vectors)
+        _check_support(estimator, size, width)
     else:
         coef, size = estimator.coef_, width
     if np.shape(coef) != (1, size):
@@ -250,6 +248,18 @@ def _check_fitted(estimator: Any) -> None:
     _check_finite("a coefficient", coef)
     _check_finite("its intercept", estimator.intercept_)
     hasattr(estimator, "predict_proba")  # raises where the loss is not one of ours
+    check_is_fitted(estimator)
+
+
+def _check_support(estimator: Any, size: int, width: int) -> None:
+    vectors = estimator.support_vectors_
+    if estimator._kernel is None:  # the user's own kernel matrix has one column per person trained on
+        support = np.asarray(estimator.support_)
+        if size and (support.dtype.kind not in "iu" or support.min() < 0 or support.max() >= width):
+            raise ValueError("its support does not lie within its features")
+    elif size and np.shape(vectors) != (size, width):
+        raise ValueError(f"its support vectors have the shape {np.shape(vectors)}")
+    _check_finite("a support vector", vectors.data if sp.issparse(vectors) else vectors)
 
 
 def _check_finite(what: str, values: Any) -> None:

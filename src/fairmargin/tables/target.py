@@ -54,7 +54,9 @@ def _positive_value(values: list[str], positive: str | None, name: str) -> str:
         raise DataError(f"Say which value of {name!r} is the favourable one; it has {both}.", field="positive")
     if positive in values:
         return positive
-    same = [v for v in values if _number_first(v) == _number_first(positive) and _number_first(v)[0] == 0]
+    # A column of TRUE and FALSE is read as booleans, one of 01 and 02 as numbers.
+    same = [v for v in values if _number_first(v)[0] == 0 and _number_first(v) == _number_first(positive)]
+    same += [v for v in values if v in ("False", "True") and v.casefold() == positive.casefold()]
     if same:
         return same[0]
     raise DataError(
