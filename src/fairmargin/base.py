@@ -21,7 +21,7 @@ from fairmargin.diagnostics import measure_movement, warn_if_bought
 from fairmargin.formulations import Outcome, Task, make_task, run
 from fairmargin.losses import LogisticLoss, Loss
 from fairmargin.problem import Solution
-from fairmargin.validation import TrainingData, check_count, check_number, validate_training
+from fairmargin.validation import TrainingData, check_count, check_flag, check_number, validate_training
 
 __all__ = ["FairClassifier", "document"]
 
@@ -138,6 +138,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         C = check_number(self.C, "C", positive=True, allow_inf=True)
         tol = check_number(self.tol, "tol", positive=True)
         max_iter = check_count(self.max_iter, "max_iter")
+        fit_intercept = check_flag(self.fit_intercept, "fit_intercept")
         data = validate_training(
             self,
             X,
@@ -147,7 +148,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             class_weight=self.class_weight,
             needs_sensitive=constraint is not None,
         )
-        return self._write_down(data, lambda d: make_task(d, loss, C, bool(self.fit_intercept), tol, max_iter))
+        return self._write_down(data, lambda d: make_task(d, loss, C, fit_intercept, tol, max_iter))
 
     def _constraint(self) -> Constraint | None:
         constraint = self.constraint
