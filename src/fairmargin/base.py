@@ -161,8 +161,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
                 ) from None
         return constraint
 
-    def _store(self, task: Task, outcome: Outcome) -> None:
-        """Turn a solution into fitted attributes."""
+    def _store(self, task: Task, outcome: Outcome, *, warn: bool = True) -> None:
+        """Turn a solution into fitted attributes, and warn of what they show unless the caller does."""
         solution = outcome.solution
         for name in set(_FACTS) & set(vars(self)):  # of an earlier fit under another constraint
             delattr(self, name)
@@ -186,7 +186,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             free = outcome.unconstrained
             self.unconstrained_covariance_ = sensitive.series(rows @ free.theta, "covariance")
             self.diagnostics_ = measure_movement(task.centred, task.data.people_weight, free.scores, solution.scores)
-            warn_if_bought(self.diagnostics_, sensitive.labels)
+            if warn:
+                warn_if_bought(self.diagnostics_, sensitive.labels)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the decisions: ``classes_[1]`` where ``f(x) >= 0``."""

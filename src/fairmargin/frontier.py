@@ -7,7 +7,6 @@ step that the new bounds ask for, is nearly the next: a frontier costs little mo
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -22,7 +21,6 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from fairmargin.base import FairClassifier
 from fairmargin.constraints import CovarianceBound
 from fairmargin.decisions import Population, highest_difference, least_ratio
-from fairmargin.exceptions import CovarianceWarning
 from fairmargin.formulations import Outcome, Task
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.loss import least_factor
@@ -245,9 +243,7 @@ def _fitted(prototype: Any, task: Task, free: Solution, factor: float, solution:
         if not name.endswith("_") and not isinstance(value, _PLAIN):
             setattr(point, name, clone(value, safe=False))
     point.constraint = CovarianceBound(round(float(factor), 12), relative=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CovarianceWarning)  # the table shows it for all points at once
-        point._store(task, Outcome(solution, free))
+    point._store(task, Outcome(solution, free), warn=False)  # the table shows covariances and rates of all points
     return point
 
 
