@@ -8,7 +8,16 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from fairmargin import CovarianceBound, FairLinearSVC, FairLogisticRegression, FairMarginClassifier, p_rule
+from fairmargin import (
+    CovarianceBound,
+    FairLinearSVC,
+    FairLogisticRegression,
+    FairMarginClassifier,
+    LossBound,
+    decision_boundary_covariance,
+    p_rule,
+)
+from fairmargin.audit import audit
 
 N = 60
 ESTIMATORS = [FairLogisticRegression, FairLinearSVC, FairMarginClassifier]
@@ -27,6 +36,10 @@ def spoil(array, value):
     array = np.array(array, dtype=float)
     array.flat[5] = value
     return array
+
+
+def masked(array):
+    return np.ma.masked_array(array, mask=np.arange(np.size(array)).reshape(np.shape(array)) == 5)
 
 
 def assert_refused(model, words, **fit):
@@ -77,7 +90,47 @@ BAD_FITS = {
     "no weight": ({"sample_weight": np.zeros(N)}, "Every sample weight is zero|at least one non-zero"),
     "no people": ({"X": np.empty((0, 3)), "y": [], "sensitive_features": []}, "0 sample"),
     "no features": ({"X": np.empty((N, 0))}, "0 feature"),
-    "scalar z": ({"sensitive_features": 1.0}, "one value .or row. for each person"),
+    "scalar z": ({"sensitive_features": 1.0}, "sensitive_features must be an array, .*, got a float"),
+    "numpy scalar z": ({"sensitive_features": np.array(1.0)}, "one entry for each person, got the single value"),
+    "set z": ({"sensitive_features": {"a", "b"}}, "sensitive_features must be an array, .*, got a set"),
+    "generator z": (
+        {"sensitive_features": (c for c in "ab")},
+        "must be an array, .*, got a generator",
+    ),
+    "scalar in a mapping": ({"sensitive_features": {"sex": 1}}, "attribute 'sex' must be an array, .*, got an int"),
+    "lists as groups": ({"sensitive_features": [[1], [1, 2]] * (N // 2)}, "rows of equal length"),
+    "dicts as groups": ({"sensitive_features": [{"sex": "m"}] * N}, "must hold numbers or labels, got a dict"),
+    "lists in a series": ({"sensitive_features": pd.Series([[1], [1, 2]] * (N // 2))}, "one plain value for each"),
+    "complex z": ({"sensitive_features": lambda p: p["X"][:, 2] ** 2 + 1j}, "'sensitive' holds complex numbers"),
+    "complex objects as z": (
+        {"sensitive_features": lambda p: (p["X"][:, 2] ** 2 + 1j).astype(object)},
+        "'sensitive' holds complex numbers",
+    ),
+    "masked X": ({"X": lambda p: masked(p["X"])}, "X has 1 masked values"),
+    "masked y": ({"y": lambda p: masked(p["y"])}, "y has 1 masked values"),
+    "masked weight": ({"sample_weight": lambda p: masked(np.ones(N))}, "sample_weight has 1 masked values"),
+    "masked z": ({"sensitive_features": lambda p: masked(p["sensitive_features"])}, "has 1 masked values"),
+    "masked z columns": ({"sensitive_features": lambda p: masked(p["X"] > 0)}, "has 1 masked values"),
+    "masked z in a mapping": (
+        {"sensitive_features": lambda p: {"sex": masked(p["sensitive_features"])}},
+        "'sex' has 1 masked values",
+    ),
+    "masked z in a list": (
+        {"sensitive_features": lambda p: [np.ma.masked, *p["sensitive_features"][1:]]},
+        "has 1 masked values",
+    ),
+    "too many groups": (
+        {"X": np.ones((300, 1)), "y": [0, 1] * 150, "sensitive_features": np.arange(300).astype(str)},
+        "'sensitive' has 300 groups; training takes at most 256. Merge groups",
+    ),
+    "no X": ({"X": None}, "X must be an array, series, frame or list, got None"),
+    "dict X": ({"X": {"a": [1.0]}}, "X must be an array, .*, got a dict"),
+    "number as X": ({"X": 3}, "X must be an array, .*, got an int"),
+    "ragged X": ({"X": [[1.0], [1.0, 2.0]] * (N // 2)}, "X must have rows of equal length"),
+    "dict y": ({"y": {"a": 1}}, "y must be an array, .*, got a dict"),
+    "no y": ({"y": None}, "requires y to be passed"),
+    "dict weight": ({"sample_weight": {0: 1.0}}, "sample_weight must be an array, .*, got a dict"),
+    "set weight": ({"sample_weight": {1.0}}, "sample_weight must be an array, .*, got a set"),
     "cube z": ({"sensitive_features": np.zeros((N, 2, 2))}, "one or two dimensions, got 3"),
     "no z column": ({"sensitive_features": pd.DataFrame(index=range(N))}, "no column"),
     "complex X": ({"X": lambda p: p["X"] + 1j}, "[Cc]omplex"),
@@ -111,6 +164,10 @@ def test_bad_data_are_refused(estimator, what, people):
         ({"constraint": "p_rule"}, "constraint must be None or one of"),
         ({"class_weight": {0: 1.0, 1: 0.0}}, "class_weight must be positive"),
         ({"class_weight": {0: 1.0, 1: -2.0}}, "class_weight must be positive"),
+        ({"class_weight": [1.0, 2.0]}, "class_weight must be None, 'balanced' or a mapping"),
+        ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
+        ({"fit_intercept": None}, "fit_intercept must be True or False, got None"),
+        ({"fit_intercept": 2}, "fit_intercept must be True or False, got 2"),
     ],
 )
 def test_bad_parameters_are_refused(estimator, parameters, words, people):
@@ -217,7 +274,59 @@ def test_numbers_of_features_must_agree_when_deciding(people):
         model.predict(np.zeros((2, 4)))
 
 
+def test_masked_arrays_without_masked_values_are_arrays(people):
+    whole = {name: np.ma.masked_array(values) for name, values in people.items()}
+    model = FairLogisticRegression().fit(**whole)
+    np.testing.assert_array_equal(model.coef_, FairLogisticRegression().fit(**people).coef_)
+
+
+def test_zero_and_one_are_flags_too(people):
+    assert FairLogisticRegression(fit_intercept=0).fit(**people).intercept_ == 0
+    assert FairLogisticRegression(fit_intercept=np.True_).fit(**people).intercept_ != 0
+
+
+def test_rare_groups_and_rare_features_are_not_compared_on_everybody(monkeypatch):
+    """Indicators that are all zero on a sample seem to agree; each such pair would cost a pass over everybody."""
+    from fairmargin import validation
+
+    n, rare = 3000, 40
+    rng = np.random.default_rng(0)
+    X = np.zeros((n, rare + 1))
+    X[:, 0] = rng.normal(size=n)
+    X[rng.permutation(n)[: 3 * rare], 1 + np.arange(3 * rare) % rare] = 1.0
+    z = np.full(n, "common", dtype=object)
+    z[rng.permutation(n)[: 3 * rare]] = [f"rare {k % rare}" for k in range(3 * rare)]
+    compared = []
+    whole = validation._same_up_to_scale
+
+    def counting(A, b, constant):
+        compared.append(len(A) == n)
+        return whole(A, b, constant)
+
+    monkeypatch.setattr(validation, "_same_up_to_scale", counting)
+    data = validation.validate_training(
+        FairLogisticRegression(), X, X[:, 0] > 0, z, None, class_weight=None, needs_sensitive=True
+    )
+    assert len(data.sensitive.labels) == rare + 1
+    assert sum(compared) <= rare  # it was rare * rare
+
+
 def test_metrics_refuse_too():
+    for bad in (None, {"a": 1}, {1, 2}, 3, "abc", len):
+        with pytest.raises(ValueError, match="y_pred must be an array, series, frame or list"):
+            p_rule(None, bad, sensitive_features=["a", "b"])
+    with pytest.raises(ValueError, match="y_pred has 1 masked values"):
+        p_rule(None, masked(np.arange(10) % 2), sensitive_features=list("ab") * 5)
+    with pytest.raises(ValueError, match="sample_weight has 1 masked values"):
+        p_rule(None, [0, 1] * 5, sensitive_features=list("ab") * 5, sample_weight=masked(np.ones(10)))
+    with pytest.raises(ValueError, match="y_score has complex values"):
+        decision_boundary_covariance(None, np.ones(2) + 1j, sensitive_features=["a", "b"])
+    with pytest.raises(ValueError, match="y_score has 1 masked values"):
+        decision_boundary_covariance(None, masked(np.ones(10)), sensitive_features=list("ab") * 5)
+    with pytest.raises(ValueError, match="decisions has 1 masked values"):
+        audit(masked(np.arange(10) % 2), sensitive_features=list("ab") * 5)
+    with pytest.raises(ValueError, match="weights must be None or a mapping"):
+        LossBound(0.1, weights=[1.0])
     with pytest.raises(ValueError, match="y_pred is empty"):
         p_rule(None, [], sensitive_features=[])
     with pytest.raises(ValueError, match="has 2 rows"):

@@ -1,5 +1,9 @@
 """The frontier: exact, monotone, the same as cold starts, and a fitted classifier at every point."""
 
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -137,6 +141,28 @@ def test_it_can_be_drawn():
     with pytest.raises(ValueError, match="has no 'speed'"):
         frontier.plot(x="speed")
     plt.close("all")
+
+
+def test_fitting_in_threads_leaves_the_warning_filters_alone():
+    X, y, Z = make_problem(8)
+    before, interval = list(warnings.filters), sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            fits = [
+                pool.submit(
+                    lambda: FairnessFrontier(FairLogisticRegression(), n_points=40).fit(X, y, sensitive_features=Z)
+                )
+                for _ in range(12)
+            ]
+            tables = [f.result().table_ for f in fits]
+    finally:
+        sys.setswitchinterval(interval)
+        after = list(warnings.filters)
+        warnings.filters[:] = before
+    assert after == before
+    for table in tables[1:]:
+        pd.testing.assert_frame_equal(table, tables[0])
 
 
 def test_progress_is_told():

@@ -27,6 +27,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.decisions import GroupCounts, count_groups, least_ratio
+from fairmargin.inputs import check_container
 from fairmargin.metrics import decision_boundary_covariance
 from fairmargin.sensitive import Attribute, encode_sensitive, read_columns
 
@@ -235,6 +236,7 @@ def audit(
     >>> round(result.lowest.ratio, 1), result.lowest.finding
     (33.3, 'below the threshold, beyond chance')
     """
+    check_container(decisions, "decisions")
     positive = (np.asarray(decisions) == pos_label).ravel()
     if len(positive) == 0:
         raise ValueError("There are no decisions to audit.")

@@ -23,7 +23,7 @@ from fairmargin.formulations.task import FeatureMap
 from fairmargin.losses import LogisticLoss, Loss
 from fairmargin.notions import get_notion
 from fairmargin.problem import Certificate
-from fairmargin.validation import TrainingData, check_count, check_number, validate_training
+from fairmargin.validation import TrainingData, check_count, check_flag, check_number, validate_training
 
 __all__ = ["FairClassifier", "document"]
 
@@ -163,6 +163,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         C = check_number(self.C, "C", positive=True, allow_inf=True)
         tol = check_number(self.tol, "tol", positive=True)
         max_iter = check_count(self.max_iter, "max_iter")
+        fit_intercept = check_flag(self.fit_intercept, "fit_intercept")
         data = validate_training(
             self,
             X,
@@ -174,7 +175,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         )
         notion = get_notion(getattr(constraint, "notion", "selection_rate"))
         features = self._feature_map(data)
-        return make_task(data, loss, C, bool(self.fit_intercept), tol, max_iter, features, notion)
+        return make_task(data, loss, C, fit_intercept, tol, max_iter, features, notion)
 
     def _constraint(self) -> Constraint | None:
         constraint = self.constraint
@@ -188,7 +189,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         return constraint
 
     def _store(self, task: Task, outcome: Outcome, *, warn: bool = True) -> None:
-        """Turn an outcome into fitted attributes."""
+        """Turn an outcome into fitted attributes, and warn of what they show unless the caller does."""
         solution = outcome.solution
         for name in Outcome.all_fitted_attributes() & set(vars(self)):  # of an earlier fit under another constraint
             delattr(self, name)

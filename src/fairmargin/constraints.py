@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.inputs import check_container
 from fairmargin.notions import Notion, get_notion
 from fairmargin.sensitive import Sensitive
 
@@ -164,6 +165,8 @@ class LossBound(Constraint):
         _check_gamma(self.gamma)
         if self.norm not in ("max", "sum"):
             raise ValueError(f"norm must be 'max' or 'sum', got {self.norm!r}.")
+        if self.weights is not None and not isinstance(self.weights, Mapping):
+            raise ValueError(f"weights must be None or a mapping from attribute to weight, got {self.weights!r}.")
         for name, weight in (self.weights or {}).items():
             if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= float(weight) < np.inf:
                 raise ValueError(f"The weight of {name!r} must be zero or positive, got {weight!r}.")
@@ -323,6 +326,7 @@ def _in_groups(sensitive: Sensitive, asked: Mapping[str, Any]) -> NDArray[np.boo
 
 def _as_mask(asked: Any, n: int) -> NDArray[np.bool_]:
     """Return a mask of n people from a mask or from indices."""
+    check_container(asked, "keep_positive")
     people = np.asarray(asked)
     if people.ndim != 1:
         raise ValueError(f"keep_positive must have one dimension, got {people.ndim}.")

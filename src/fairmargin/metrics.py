@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 
 from fairmargin.decisions import GroupCounts, count_groups, highest_difference, least_ratio
+from fairmargin.inputs import check_container
 from fairmargin.sensitive import encode_sensitive
 
 __all__ = ["cv_score", "decision_boundary_covariance", "p_rule", "positive_rates"]
@@ -118,6 +120,9 @@ def decision_boundary_covariance(
     ``cov_k = (1/S) sum_i s_i (z_ik - zbar_k) f(x_i)``, the paper's measure of unfairness, with ``y_score`` the
     values of ``decision_function``. A binary attribute has one entry, for the later of its two values.
     """
+    check_container(y_score, "y_score")
+    if np.iscomplexobj(y_score):
+        raise ValueError("y_score has complex values; scores are real numbers.")
     scores = column_or_1d(np.asarray(y_score, dtype=float))
     if not np.all(np.isfinite(scores)):
         raise ValueError("y_score has nan or infinite values.")
@@ -130,10 +135,12 @@ def decision_boundary_covariance(
 def _counts(
     y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any, pos_label: Any
 ) -> list[GroupCounts]:
+    check_container(y_pred, "y_pred")
     decisions = column_or_1d(y_pred)
     if len(decisions) == 0:
         raise ValueError("y_pred is empty: there are no decisions to compare.")
     if y_true is not None:
+        check_container(y_true, "y_true")
         check_consistent_length(y_true, decisions)
     positive = (decisions == _positive_label(y_true, decisions, pos_label)).astype(float)
     sensitive = encode_sensitive(sensitive_features, len(positive), groups=False)
@@ -142,6 +149,8 @@ def _counts(
 
 
 def _weights(sample_weight: Any, like: Array) -> Array:
+    if sample_weight is not None and not isinstance(sample_weight, Real):
+        check_container(sample_weight, "sample_weight")
     weight = _check_sample_weight(sample_weight, like[:, None], dtype=np.float64, ensure_non_negative=True)
     if not weight.sum() > 0:
         raise ValueError("Every sample weight is zero: there are no decisions to compare.")

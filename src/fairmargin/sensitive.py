@@ -1,8 +1,8 @@
-"""Sensitive attributes: from whatever the user has to named, numeric columns.
+"""Sensitive attributes: from what the user passes to named, numeric columns.
 
 A binary attribute gives one column (1 for the later of its two values, in sorted order or in that of a pandas
 Categorical), an attribute of more values one indicator column for each, and a numeric attribute is kept as it is.
-Every column remembers its attribute and category, so that every result can be read by them.
+Every column keeps its attribute and category, by which all results are labelled.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["NUMERIC", "Attribute", "Sensitive", "centre", "encode_sensitive", "read_columns"]
+from fairmargin.inputs import check_container
+
+__all__ = ["MAX_GROUPS", "NUMERIC", "Attribute", "Sensitive", "centre", "encode_sensitive", "read_columns"]
 
 Array = NDArray[np.float64]
 
-NUMERIC = "(numeric)"  # what stands for the category of a numeric attribute
+NUMERIC = "(numeric)"  # stands for the category of a numeric attribute
+MAX_GROUPS = 256  # in training: more than there are countries; every group adds a dense column of N numbers
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Attribute:
         return self.categories[1:] if len(self.categories) == 2 else self.categories
 
     def take(self, rows: NDArray[Any]) -> Attribute:
-        """Return the attribute of some of the people, without categories that none of them has."""
+        """Return the attribute of some of the people, without the categories that do not occur among them."""
         if self.codes is None:
             assert self.values is not None
             return Attribute(self.name, values=self.values[rows])
@@ -82,7 +85,7 @@ class Sensitive:
     def index(self) -> pd.MultiIndex:
         """The labels as a pandas index."""
         names, categories = zip(*self.labels, strict=True)
-        if len(set(names)) == 1:  # pandas takes its time to find that out
+        if len(set(names)) == 1:  # faster than from_tuples
             levels, codes = [list(names[:1]), list(categories)], [[0] * len(categories), range(len(categories))]
             return pd.MultiIndex(levels, codes, names=["attribute", "category"], verify_integrity=False)
         return pd.MultiIndex.from_tuples(self.labels, names=["attribute", "category"])
@@ -96,11 +99,11 @@ class Sensitive:
         return centre(self.columns(), weight)
 
     def series(self, values: Array, name: str) -> pd.Series:
-        """Return one number a column, readable by attribute and category."""
+        """Return one number per column, indexed by attribute and category."""
         return pd.Series(np.asarray(values, dtype=float), index=self.index, name=name)
 
     def take(self, rows: NDArray[Any]) -> Sensitive:
-        """Return the attributes of some of the people, with the categories that these have."""
+        """Return the attributes of some of the people, without the categories that do not occur among them."""
         return Sensitive(tuple(a.take(rows) for a in self.attributes))
 
 
@@ -117,6 +120,8 @@ def centre(columns: Array, weight: Array | None) -> Array:
 def read_columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     """Return ``(name, values)`` of each column of an array, frame, series, mapping or list."""
     if isinstance(sensitive_features, Mapping):
+        for name, values in sensitive_features.items():
+            check_container(values, f"The sensitive attribute {name!r}")
         return [(str(name), pd.Series(values)) for name, values in sensitive_features.items()]
     if isinstance(sensitive_features, pd.DataFrame):  # by position: names may be numbers
         return [(str(name), sensitive_features.iloc[:, k]) for k, name in enumerate(sensitive_features.columns)]
@@ -127,13 +132,12 @@ def read_columns(sensitive_features: Any) -> list[tuple[str, Any]]:
         return [(str(name), _as_pandas(native[name])) for name in native.columns]
     if isinstance(native, nw.Series):
         return [(str(native.name) if native.name not in (None, "") else "sensitive", _as_pandas(native))]
+    check_container(sensitive_features, "sensitive_features")
     # Rows of mixed types must not become text: an age in a list of lists stays a number.
     nested = isinstance(sensitive_features, list | tuple) and any(
         isinstance(r, list | tuple) for r in sensitive_features
     )
     values = np.asarray(sensitive_features, dtype=object if nested else None)
-    if values.ndim == 0:
-        raise ValueError("sensitive_features must hold one value (or row) for each person, got a scalar.")
     if values.ndim > 2:
         raise ValueError(f"sensitive_features must have one or two dimensions, got {values.ndim}.")
     if values.ndim == 1:
@@ -156,7 +160,7 @@ def encode_sensitive(sensitive_features: Any, n_people: int | None = None, *, gr
     ----------
     sensitive_features : array, list, mapping, or pandas / polars series or frame
     n_people : int, optional
-        How many rows there must be.
+        The number of rows required.
     groups : bool
         Whether each attribute must have at least two values (training) or may have one (reporting).
     """
@@ -183,6 +187,8 @@ def _encode_attribute(name: str, column: pd.Series, groups: bool) -> Attribute:
         )
     if column.dtype == object:
         column = column.infer_objects()
+    if pd.api.types.is_complex_dtype(column):
+        raise ValueError(f"The sensitive attribute {name!r} holds complex numbers; give groups or real numbers.")
     if _is_number(column):
         values = column.to_numpy(dtype=float)
         if not np.all(np.isfinite(values)):
@@ -191,7 +197,15 @@ def _encode_attribute(name: str, column: pd.Series, groups: bool) -> Attribute:
         if len(distinct) > 2:
             _warn_of_codes(name, column, len(distinct))
             return Attribute(name, values=values)
-    categories, codes = _factorise(column)
+    try:
+        categories, codes = _factorise(column)
+    except TypeError:  # unhashable values
+        raise ValueError(f"The sensitive attribute {name!r} must hold one plain value for each person.") from None
+    if len(categories) > MAX_GROUPS and groups:
+        raise ValueError(
+            f"The sensitive attribute {name!r} has {len(categories)} groups; training takes at most {MAX_GROUPS}. "
+            "Merge groups, or give it as a number."
+        )
     if len(categories) < 2 and groups:
         raise ValueError(
             f"The sensitive attribute {name!r} has only one group ({categories[0]!r}): "
@@ -205,7 +219,7 @@ def _is_number(column: pd.Series) -> bool:
 
 
 def _warn_of_codes(name: str, column: pd.Series, distinct: int) -> None:
-    """A handful of whole numbers may well be codes of categories; their covariance means something else."""
+    """Warn of a handful of whole numbers, which may be codes of categories: their covariance would mean little."""
     if pd.api.types.is_integer_dtype(column) and distinct <= 10:
         warnings.warn(
             f"The sensitive attribute {name!r} holds {distinct} different whole numbers and is treated as a "
@@ -232,7 +246,7 @@ def _factorise(column: pd.Series) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
 
 
 def _sort_key(value: Any) -> tuple[int, Any]:
-    """Sort numbers by size and everything else by its text, so that mixed columns have an order too."""
+    """Sort numbers by size and everything else as text, so that mixed columns have an order too."""
     if isinstance(value, int | float | np.number):
         return 0, float(value)
     return 1, str(value)

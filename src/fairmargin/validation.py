@@ -1,8 +1,8 @@
-"""From what the user hands over to checked training data; nothing is trained on what fails here."""
+"""From the arguments of ``fit`` to checked training data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -15,9 +15,10 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from fairmargin.exceptions import DisparateTreatmentError
+from fairmargin.inputs import check_container
 from fairmargin.sensitive import Sensitive, encode_sensitive
 
-__all__ = ["TrainingData", "check_count", "check_number", "validate_training"]
+__all__ = ["TrainingData", "check_count", "check_flag", "check_number", "validate_training"]
 
 Array = NDArray[np.float64]
 
@@ -51,13 +52,18 @@ def validate_training(
     class_weight: Any = None,
     needs_sensitive: bool,
 ) -> TrainingData:
-    """Check everything that ``fit`` gets and return it in the package's own terms."""
+    """Check all arguments of ``fit`` and return them as training data."""
     if needs_sensitive and sensitive_features is None:
         raise ValueError(
             f"{type(estimator).__name__} with the constraint {estimator._constraint()!r} needs "
             "sensitive_features in fit; give them by name (the third argument of fit is sample_weight), or set "
             "constraint=None for an unconstrained classifier."
         )
+    check_container(X, "X")
+    if y is not None:  # scikit-learn has a good message for that
+        check_container(y, "y")
+    if sample_weight is not None and not isinstance(sample_weight, Real):
+        check_container(sample_weight, "sample_weight")
     names = _column_names(X)
     X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None)
     classes, signed = _binary_labels(y)
@@ -126,6 +132,10 @@ def _class_factors(class_weight: Any, classes: NDArray[Any], signed: Array, weig
         up = float(weight[signed > 0].sum())
         total = float(weight.sum())
         return np.where(signed > 0, total / (2.0 * up), total / (2.0 * (total - up)))
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            f"class_weight must be None, 'balanced' or a mapping from class to factor, got {class_weight!r}."
+        )
     labels = classes[(signed > 0).astype(int)]
     factors = compute_class_weight(class_weight, classes=classes, y=labels)
     if np.any(factors <= 0) or not np.all(np.isfinite(factors)):
@@ -134,15 +144,16 @@ def _class_factors(class_weight: Any, classes: NDArray[Any], signed: Array, weig
 
 
 def _check_disparate_treatment(X: Any, names: list[str], sensitive: Sensitive) -> None:
-    """Refuse a sensitive attribute among the features, by name or by what it says about people."""
+    """Raise if a sensitive attribute is among the features, by name or by its values."""
     for attribute in sensitive.attributes:
         if attribute.name in names:
             raise ValueError(
                 f"The sensitive attribute {attribute.name!r} is also a column of X: deciding by it is disparate "
                 "treatment. Remove it from X."
             )
-    probe = _Probe(X)
-    for (name, category), column in zip(sensitive.labels, sensitive.columns().T, strict=True):
+    columns = sensitive.columns()
+    probe = _Probe(X, columns)
+    for (name, category), column in zip(sensitive.labels, columns.T, strict=True):
         _refuse(probe.find(column, _same_up_to_scale), names, f"{name!r} ({category!r})")
     for attribute in sensitive.attributes:
         if attribute.codes is not None and len(attribute.categories) > 2:
@@ -161,16 +172,21 @@ def _refuse(j: int | None, names: list[str], attribute: str) -> None:
 
 
 class _Probe:
-    """Columns of X, compared on 64 people first: few survive, so that all people are looked at for these only."""
+    """Columns of X, compared on a sample of people first: only the few that agree there are compared on everybody.
 
-    def __init__(self, X: Any) -> None:
+    The sample has 64 people and, for each sensitive column, one with its highest and one with its lowest value: no
+    sensitive column is constant there, so that constant columns of X do not seem to agree with it.
+    """
+
+    def __init__(self, X: Any, columns: Array) -> None:
         n = X.shape[0]
         self.X = X
-        self.rows = np.unique(np.linspace(0, n - 1, min(n, 64)).astype(int))
+        spread = np.linspace(0, n - 1, min(n, 64)).astype(int)
+        self.rows = np.unique(np.concatenate([spread, columns.argmax(axis=0), columns.argmin(axis=0)]))
         self.sample = X[self.rows].toarray() if sp.issparse(X) else np.asarray(X[self.rows], dtype=float)
 
     def find(self, column: Array, same: Callable[[Array, Array, bool], NDArray[np.bool_]]) -> int | None:
-        """Return a column of X that tells the ``same`` as ``column``, if there is one."""
+        """Return the index of a column of X that agrees with ``column`` in the sense of ``same``, if there is one."""
         for j in np.flatnonzero(same(self.sample, column[self.rows], True)):
             full = self.X[:, [j]].toarray() if sp.issparse(self.X) else np.asarray(self.X[:, [j]], dtype=float)
             if same(full, column, False)[0]:
@@ -199,15 +215,22 @@ def _same_groups(A: Array, codes: Array, constant: bool) -> NDArray[np.bool_]:
     return same
 
 
+def check_flag(value: Any, name: str) -> bool:
+    """Return True or False; raise for anything else, such as a text that would count as true."""
+    if not isinstance(value, bool | np.bool_) and not (isinstance(value, Integral) and value in (0, 1)):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
 def check_count(value: Any, name: str) -> int:
-    """Return a positive whole number, or say what is wrong with it."""
+    """Return a positive whole number; raise for anything else."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"{name} must be a positive whole number, got {value!r}.")
     return int(value)
 
 
 def check_number(value: Any, name: str, *, positive: bool = False, allow_inf: bool = False) -> float:
-    """Return ``value`` as a float, or say in one sentence what is wrong with it."""
+    """Return ``value`` as a float; raise if it is not a number within the stated range."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name} must be a number, got {value!r}.")
     number = float(value)

@@ -1,0 +1,58 @@
+"""Checks that containers of data are containers, made before anything converts them.
+
+Conversions are too willing: numpy drops the mask of a masked array, makes one object of a set, and the text "--" of a
+masked entry in a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+import numpy as np
+
+__all__ = ["check_container", "describe_type"]
+
+_ARRAY_LIKE = ("shape", "__array__", "__array_interface__", "__dataframe__", "__arrow_c_stream__")
+
+
+def check_container(values: Any, name: str) -> None:
+    """Raise unless ``values`` is an array, series, frame or list, without masked entries."""
+    sequence = isinstance(values, list | tuple | range)
+    if not sequence and (isinstance(values, type) or not any(hasattr(values, a) for a in _ARRAY_LIKE)):
+        raise ValueError(f"{name} must be an array, series, frame or list, got {describe_type(values)}.")
+    if getattr(values, "shape", None) == ():
+        raise ValueError(f"{name} must have one entry for each person, got the single value {values!r}.")
+    _check_masks(values, name)
+    if sequence:
+        _check_entries(values, name)
+
+
+def _check_masks(values: Any, name: str) -> None:
+    masked = 0
+    if isinstance(values, np.ma.MaskedArray):
+        masked = int(np.ma.count_masked(values))
+    elif isinstance(values, list | tuple):
+        masked = sum(v is np.ma.masked for v in values)
+    if masked:
+        raise ValueError(
+            f"{name} has {masked} masked values, which are missing ones; fill them in, or leave these people out."
+        )
+
+
+def _check_entries(values: Any, name: str) -> None:
+    wrong = next((v for v in values if isinstance(v, Mapping | Set)), None)
+    if wrong is not None:
+        raise ValueError(f"{name} must hold numbers or labels, got {describe_type(wrong)} among them.")
+    try:
+        np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must have rows of equal length, got a list of unequal ones.") from None
+
+
+def describe_type(value: Any) -> str:
+    """Return a value's type in words: "None", "a dict", "an int"."""
+    if value is None:
+        return "None"
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
