@@ -145,3 +145,13 @@ def missing_browser():
     if not any(shutil.which(name) for name in BROWSERS):
         return "no chromium on the path"
     return "" if shutil.which("chromedriver") else "no chromedriver on the path"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--fuzz-size", type=int, default=10_000, help="number of random problems (tests/test_fuzz.py)")
+
+
+def pytest_generate_tests(metafunc):
+    if "fuzz_chunk" in metafunc.fixturenames:
+        size = metafunc.module.CHUNK
+        metafunc.parametrize("fuzz_chunk", range(-(-metafunc.config.getoption("--fuzz-size") // size)))
