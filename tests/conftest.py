@@ -27,7 +27,33 @@ import recompute
 hypothesis.settings.register_profile("fairmargin", deadline=None)
 hypothesis.settings.load_profile("fairmargin")
 
+# Files whose tests depend on rounding, besides those that say so themselves; run under other BLAS kernels too.
+NUMERICAL = {
+    "test_design.py",
+    "test_estimators.py",
+    "test_fit_check.py",
+    "test_frontier.py",
+    "test_gate.py",
+    "test_individual_bound.py",
+    "test_kernel.py",
+    "test_loss_bound.py",
+    "test_losses.py",
+    "test_p_rule_bound.py",
+    "test_promises.py",
+    "test_real_data.py",
+    "test_reference.py",
+    "test_single_precision.py",
+    "test_solvers.py",
+    "test_warm_starts.py",
+}
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.name in NUMERICAL:
+            item.add_marker(pytest.mark.numerical)
 
 
 def pytest_runtest_setup(item):
