@@ -248,6 +248,7 @@ def rule_faults(seen):
     given = dict(named_columns(seen.people))
     for name in dict.fromkeys(model.covariance_.index.get_level_values(0)):
         reached = p_rule_of(seen.scores >= 0, given[str(name)], seen.weight)
-        if not reached >= model.constraint.p - 1e-9:
+        nobody = not np.any(seen.scores[seen.weight > 0] >= 0)  # 0/0: rates are equal, a ratio there is not
+        if not nobody and not reached >= model.constraint.p - 1e-9:
             found.append(f"a {reached!r}%-rule of {name!r}, asked for {model.constraint.p!r}")
     return found

@@ -273,6 +273,8 @@ def judge_least_covariance(fitted, promises, radius):
 def judge_rule(fitted, told):
     """The rule was checked with the certificate; here: nothing worse than deciding the same for everybody."""
     accept = fitted.X @ fitted.w + fitted.b >= 0
+    if (np.all(accept) or not np.any(accept)) and not told:
+        return "wrong", "decides the same for everybody without a word"
     accuracy = fitted.weight[accept == (fitted.y > 0)].sum() / fitted.weight.sum()
     positive = fitted.weight[fitted.y > 0].sum() / fitted.weight.sum()
     constant = max(positive, 1 - positive) if fitted.model.fit_intercept else positive
