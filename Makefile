@@ -1,6 +1,9 @@
 # Two commands do everything on a machine with only Python and make:
 #   make demo    runs the main job
-#   make test    lints, type-checks and runs every test
+#   make test    lints, type-checks and runs all tests and the examples in docstrings
+# and two more go further, as .ci/run does:
+#   make test-heavy      thousands of random problems, real data under several BLAS kernels
+#   make test-kernels    the numerical tests under each of OpenBLAS's kernels, and with two threads
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 JOBS ?= 2
 
-.PHONY: demo test lint fast bench clean
+.PHONY: demo test test-heavy test-kernels lint fast bench clean
 
 $(BIN)/.runtime: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -32,10 +35,23 @@ lint: $(BIN)/.dev
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not heavy"
+
+# make test-heavy ARGS="--fuzz-size 100000" runs a night's worth of random problems
+test-heavy: $(BIN)/.dev
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m heavy tests $(ARGS)
+
+# OpenBLAS chooses its kernel by the processor, and every kernel rounds in its own way. Any x86-64 processor of the last
+# ten years can run the first two; the third needs AVX-512.
+KERNELS ?= Prescott Haswell $(shell grep -q avx512f /proc/cpuinfo 2>/dev/null && echo SkylakeX)
+NUMERICAL := -m "numerical and not heavy" tests
+test-kernels: $(BIN)/.dev
+	for kernel in $(KERNELS); do echo "OPENBLAS_CORETYPE=$$kernel"; \
+		OPENBLAS_CORETYPE=$$kernel $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(NUMERICAL) || exit 1; done
+	OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -q -n 1 $(NUMERICAL)
 
 fast: $(BIN)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not heavy"
 
 # The benchmarks have an environment of their own, with the peers. One that cannot be installed is reported.
 BENCH := .venv-bench

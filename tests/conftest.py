@@ -27,7 +27,33 @@ import recompute
 hypothesis.settings.register_profile("fairmargin", deadline=None)
 hypothesis.settings.load_profile("fairmargin")
 
+# Files whose tests depend on rounding, besides those that say so themselves; run under other BLAS kernels too.
+NUMERICAL = {
+    "test_design.py",
+    "test_estimators.py",
+    "test_fit_check.py",
+    "test_frontier.py",
+    "test_gate.py",
+    "test_individual_bound.py",
+    "test_kernel.py",
+    "test_loss_bound.py",
+    "test_losses.py",
+    "test_p_rule_bound.py",
+    "test_promises.py",
+    "test_real_data.py",
+    "test_reference.py",
+    "test_single_precision.py",
+    "test_solvers.py",
+    "test_warm_starts.py",
+}
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.name in NUMERICAL:
+            item.add_marker(pytest.mark.numerical)
 
 
 def pytest_runtest_setup(item):
@@ -145,3 +171,13 @@ def missing_browser():
     if not any(shutil.which(name) for name in BROWSERS):
         return "no chromium on the path"
     return "" if shutil.which("chromedriver") else "no chromedriver on the path"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--fuzz-size", type=int, default=10_000, help="number of random problems (tests/test_fuzz.py)")
+
+
+def pytest_generate_tests(metafunc):
+    if "fuzz_chunk" in metafunc.fixturenames:
+        size = metafunc.module.CHUNK
+        metafunc.parametrize("fuzz_chunk", range(-(-metafunc.config.getoption("--fuzz-size") // size)))

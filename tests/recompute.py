@@ -15,6 +15,8 @@ import scipy.sparse as sp
 
 EPS = np.finfo(float).eps
 FEASIBLE = 1e-8  # share of the natural size of a bounded quantity by which its bound may be missed
+STATED = 1e-10  # share of an objective or a covariance by which its statement may be off, beyond rounding
+MARGIN = 1e-6  # scores below this, where a margin is 1, are nothing
 STATED_GAPS = {"sum": 1e-6, "individual": 1e-6}  # wider than tol by the formulation's own statement
 
 VALUES = {
@@ -122,8 +124,7 @@ class Recomputed:
         weighted = Z * share
         rounding = np.abs(weighted).T @ self.errors + 4 * EPS * largest * (share[:, 0] @ np.abs(self.scores))
         rounding += 4 * EPS * len(self.scores) ** 0.5 * (np.abs(weighted).T @ np.abs(self.scores))
-        rounding += EPS * np.abs(weighted).sum(axis=0)  # scores of size 1, where constraints force them all to zero
-        return weighted.T @ self.scores, rounding, np.abs(weighted).T @ np.abs(self.scores)
+        return weighted.T @ self.scores, rounding, np.abs(weighted).T @ (np.abs(self.scores) + MARGIN)
 
 
 def named_columns(people):
@@ -207,7 +208,7 @@ def faults(model, X, y, sample_weight=None, sensitive_features=None):
     found = []
     if not np.isfinite(seen.objective):
         return [f"the objective at the returned coefficients is {seen.objective}"]
-    if abs(seen.objective - seen.proof.objective) > seen.rounding + 1e-12 * seen.unit:
+    if abs(seen.objective - seen.proof.objective) > seen.rounding + STATED * seen.unit:
         found.append(f"objective {seen.objective!r} at the coefficients, certified {seen.proof.objective!r}")
     name = type(model.constraint).__name__
     if name != "PRuleBound":
@@ -230,7 +231,7 @@ def faults(model, X, y, sample_weight=None, sensitive_features=None):
 def covariance_faults(seen):
     model, found = seen.model, []
     value, rounding, size = seen.covariances()
-    off = np.abs(value - model.covariance_.to_numpy()) - rounding - 1e-12 * size
+    off = np.abs(value - model.covariance_.to_numpy()) - rounding - STATED * size
     if np.any(off > 0):
         found.append(f"covariances {value} of the scores, {model.covariance_.to_numpy()} stated")
     if type(model.constraint).__name__ == "CovarianceBound":
@@ -247,6 +248,7 @@ def rule_faults(seen):
     given = dict(named_columns(seen.people))
     for name in dict.fromkeys(model.covariance_.index.get_level_values(0)):
         reached = p_rule_of(seen.scores >= 0, given[str(name)], seen.weight)
-        if not reached >= model.constraint.p - 1e-9:
+        nobody = not np.any(seen.scores[seen.weight > 0] >= 0)  # 0/0: rates are equal, a ratio there is not
+        if not nobody and not reached >= model.constraint.p - 1e-9:
             found.append(f"a {reached!r}%-rule of {name!r}, asked for {model.constraint.p!r}")
     return found

@@ -178,7 +178,7 @@ def test_columns_that_add_nothing_change_nothing_without_a_penalty(loss, what, c
     value = VALUES[loss](y * model.decision_function(more)).sum()
     assert value == pytest.approx(plain.certificate_.objective, rel=1e-8)
     # The least-norm solution shares a coefficient among copies and spends none on constants: it is no longer.
-    assert np.abs(model.coef_).max() <= 2 * np.abs(plain.coef_).max() + 1e-12
+    assert np.abs(model.coef_).max() <= 2 * np.abs(plain.coef_).max() + 1e-9
     if loss != "hinge":  # whose optimum need not be unique
         np.testing.assert_allclose(model.decision_function(more), plain.decision_function(X), rtol=1e-4, atol=1e-4)
 
