@@ -446,7 +446,7 @@ def test_solved_means_optimal_for_the_full_kernel(C, gamma):
 @quiet
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
 def test_what_cannot_be_proved_is_not_called_solved(loss):
-    """Entries of the kernel matrix from 1 to 1e7 and a penalty of next to nothing: eight digits are not to be had."""
+    """Kernel entries from 1e-3 to 1e8 and hardly any penalty: the norm is not known to eight digits."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 1))
     y = np.where(X[:, 0] + rng.standard_normal(60) > 0, 1, -1)
@@ -704,6 +704,12 @@ class TestBadInput:
         K[270, 3] = 0.5
         with pytest.raises(ValueError, match=r"not symmetric: entry \(270, 3\) is 0.5 and entry \(3, 270\) is 0"):
             make(kernel="precomputed").fit(K, np.arange(300) % 2)
+
+    @pytest.mark.parametrize("indefinite", ["error", "clip"])
+    def test_kernel_out_of_range(self, make, indefinite):
+        X, y, _ = people(50)
+        with pytest.raises(ValueError, match="entries that are too large"):
+            make(kernel="poly", gamma=1.0, indefinite=indefinite).fit(1e60 * X, y)
 
     def test_wrong_number_of_columns(self, make):
         X, y, _ = people(50)

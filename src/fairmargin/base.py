@@ -21,6 +21,7 @@ from fairmargin.diagnostics import measure_movement, warn_if_bought
 from fairmargin.formulations import Outcome, Task, make_task, run, warn_unless_solved
 from fairmargin.formulations.task import FeatureMap
 from fairmargin.losses import LogisticLoss, Loss
+from fairmargin.notions import get_notion
 from fairmargin.problem import Certificate
 from fairmargin.validation import TrainingData, check_count, check_number, validate_training
 
@@ -171,7 +172,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             class_weight=self.class_weight,
             needs_sensitive=constraint is not None,
         )
-        return make_task(data, loss, C, bool(self.fit_intercept), tol, max_iter, self._feature_map(data))
+        notion = get_notion(getattr(constraint, "notion", "selection_rate"))
+        features = self._feature_map(data)
+        return make_task(data, loss, C, bool(self.fit_intercept), tol, max_iter, features, notion)
 
     def _constraint(self) -> Constraint | None:
         constraint = self.constraint

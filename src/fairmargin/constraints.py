@@ -7,13 +7,14 @@ once there are data; here are only the words and the checks that need none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.notions import Notion, get_notion
 from fairmargin.sensitive import Sensitive
 
 __all__ = ["Constraint", "CovarianceBound", "IndividualLossBound", "LossBound", "PRuleBound"]
@@ -22,10 +23,22 @@ Array = NDArray[np.float64]
 
 
 class Constraint:
-    """Base of everything that can be asked."""
+    """Base of everything that can be asked.
+
+    Attributes
+    ----------
+    notion : str or Notion
+        Which people count when groups are compared (:mod:`fairmargin.notions`).
+    """
+
+    notion: str | Notion = "selection_rate"
+
+    def __repr__(self) -> str:
+        shown = [f for f in fields(self) if f.name != "notion" or self.notion != f.default]  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CovarianceBound(Constraint):
     """Bound the decision boundary covariance: ``|cov(z_k, f(x))| <= c_k`` for every sensitive column k.
 
@@ -37,6 +50,8 @@ class CovarianceBound(Constraint):
     relative : bool, default=False
         Whether ``c`` is a share of the unconstrained classifier's covariance: ``|cov_k| <= c |cov*_k|``
         (the factor *a* of the paper).
+    notion : str or Notion, default="selection_rate"
+        Which people count when groups are compared; see :mod:`fairmargin.notions`.
 
     Examples
     --------
@@ -48,8 +63,10 @@ class CovarianceBound(Constraint):
 
     c: float | Mapping[str, Any] = 0.0
     relative: bool = False
+    notion: str | Notion = field(default="selection_rate", kw_only=True)
 
     def __post_init__(self) -> None:
+        get_notion(self.notion)
         if not isinstance(self.relative, bool | np.bool_):
             raise ValueError(f"relative must be True or False, got {self.relative!r}.")
         for where, bound in _leaves(self.c):
@@ -111,7 +128,7 @@ def _column_category(attribute: Any, category: Any) -> Any:
     return attribute.categories[1] if len(attribute.categories) == 2 else category
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LossBound(Constraint):
     """The least covariance within a bound on the loss ("business necessity").
 
@@ -128,6 +145,8 @@ class LossBound(Constraint):
     weights : mapping from attribute to float, optional
         Importance of attributes. Each covariance counts relative to the unconstrained classifier's, times its
         attribute's weight (1 where none is given; 0 leaves an attribute out).
+    notion : str or Notion, default="selection_rate"
+        Which people count when groups are compared; see :mod:`fairmargin.notions`.
 
     Examples
     --------
@@ -138,8 +157,10 @@ class LossBound(Constraint):
     gamma: float
     norm: str = "max"
     weights: Mapping[str, float] | None = None
+    notion: str | Notion = field(default="selection_rate", kw_only=True)
 
     def __post_init__(self) -> None:
+        get_notion(self.notion)
         _check_gamma(self.gamma)
         if self.norm not in ("max", "sum"):
             raise ValueError(f"norm must be 'max' or 'sum', got {self.norm!r}.")
@@ -163,7 +184,7 @@ class LossBound(Constraint):
         return weights
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class IndividualLossBound(Constraint):
     """The least covariance with a promise to single people ("nobody approved today may be refused").
 
@@ -184,12 +205,16 @@ class IndividualLossBound(Constraint):
         in a group (``{"sex": "Male"}`` or ``{"race": ["Black", "Other"]}``); or the people given, all of whom the
         unconstrained classifier must accept. To accept is to decide for ``classes_[1]``: code the favourable
         outcome as 1.
+    notion : str or Notion, default="selection_rate"
+        Which people count when groups are compared; see :mod:`fairmargin.notions`.
     """
 
     gamma: Any = np.inf
     keep_positive: Any = None
+    notion: str | Notion = field(default="selection_rate", kw_only=True)
 
     def __post_init__(self) -> None:
+        get_notion(self.notion)
         for gamma in np.atleast_1d(np.asarray(self.gamma, dtype=object)).ravel():
             _check_gamma(gamma, allow_inf=True)
         if isinstance(self.keep_positive, str) and self.keep_positive != "accepted":

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["NUMERIC", "Attribute", "Sensitive", "encode_sensitive", "read_columns"]
+__all__ = ["NUMERIC", "Attribute", "Sensitive", "centre", "encode_sensitive", "read_columns"]
 
 Array = NDArray[np.float64]
 
@@ -92,14 +92,8 @@ class Sensitive:
         return np.hstack([a.columns() for a in self.attributes])
 
     def centred(self, weight: Array | None = None) -> Array:
-        """Return the columns less their (weighted) means: ``z - zbar``.
-
-        Twice: the mean of values far from zero (years, timestamps) is rounded, and so are the differences from it.
-        """
-        Z = self.columns()
-        for _ in range(2):
-            Z = Z - np.average(Z, axis=0, weights=weight)
-        return Z
+        """Return the columns less their (weighted) means: ``z - zbar``."""
+        return centre(self.columns(), weight)
 
     def series(self, values: Array, name: str) -> pd.Series:
         """Return one number a column, readable by attribute and category."""
@@ -108,6 +102,16 @@ class Sensitive:
     def take(self, rows: NDArray[Any]) -> Sensitive:
         """Return the attributes of some of the people, with the categories that these have."""
         return Sensitive(tuple(a.take(rows) for a in self.attributes))
+
+
+def centre(columns: Array, weight: Array | None) -> Array:
+    """Return columns (N, K) less their (weighted) means.
+
+    Twice: the mean of values far from zero (years, timestamps) is rounded, and so are the differences from it.
+    """
+    for _ in range(2):
+        columns = columns - np.average(columns, axis=0, weights=weight)
+    return columns
 
 
 def read_columns(sensitive_features: Any) -> list[tuple[str, Any]]:

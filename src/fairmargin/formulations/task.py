@@ -19,6 +19,7 @@ from fairmargin.design import make_design, reduce_rank, reduce_wide
 from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.losses import Loss, SmoothedHingeLoss
+from fairmargin.notions import Notion, SelectionRate
 from fairmargin.problem import Problem, Solution
 from fairmargin.sensitive import Sensitive
 from fairmargin.solvers import Accuracy, Start, in_single_precision, solve
@@ -54,7 +55,7 @@ class Task:
         With the covariance rows (K, p) and infinite bounds.
     data : TrainingData
     centred : (N, K)
-        ``z - zbar``.
+        ``z - zbar``, among the people whom the notion of fairness counts, and zero for the others.
     tol, max_iter : accuracy asked for
     feature_map : FeatureMap or None
         The features that ``problem`` is written in; None for the columns of ``data.X``.
@@ -138,6 +139,7 @@ def make_task(
     tol: float,
     max_iter: int,
     feature_map: FeatureMap | None = None,
+    notion: Notion | None = None,
 ) -> Task:
     """Write down the problem: weights, penalty and covariance rows (one pass over the data)."""
     n, d = data.X.shape
@@ -148,7 +150,10 @@ def make_task(
         feature_map = reduce_rank(data.X, fit_intercept)
     design = make_design(data.X if feature_map is None else feature_map.features, fit_intercept)
     weight = data.loss_weight * (C if is_penalised else 1.0)
-    centred = np.empty((n, 0)) if data.sensitive is None else data.sensitive.centred(data.people_weight)
+    centred = np.empty((n, 0))
+    if data.sensitive is not None:
+        notion = SelectionRate() if notion is None else notion
+        centred = notion.centred(data.sensitive, data.y, data.people_weight)
     problem = _write_problem(design, data, centred, loss, weight, bool(np.isfinite(C)))
     return Task(problem, data, centred, tol, max_iter, feature_map)
 

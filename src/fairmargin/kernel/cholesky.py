@@ -1,12 +1,12 @@
 """Kernels as features: a partial Cholesky factorisation ``K ~ F F'`` that never forms the kernel matrix.
 
-Landmarks are chosen in blocks. People are drawn in proportion to what the features so far miss of their
-``k(x_i, x_i)``, twice as many as are needed; of these, complete pivoting picks those that bring most, so that
-near copies of each other are not both taken. A block costs one evaluation of its kernel columns and one matrix
+Landmarks are chosen in blocks. Rows are drawn in proportion to the part of ``k(x_i, x_i)`` that the features so far
+do not explain, twice as many as are needed; of these, complete pivoting picks those that add most, so that near
+copies of each other are not both taken. A block costs one evaluation of its kernel columns and one matrix
 product; N (d + r) r operations in all, and memory N r.
 
-With ``P`` the projection on the landmarks' span in the space of the kernel, the rows of ``F`` are the people's
-``P phi(x_i)`` in an orthonormal basis. So a function ``F w`` has exactly the norm ``|w|``, and what is lost is only
+With ``P`` the projection on the landmarks' span in the space of the kernel, the rows of ``F`` are the
+``P phi(x_i)`` in an orthonormal basis. So a function ``F w`` has exactly the norm ``|w|``, and all that is lost is
 that functions outside of the span are not considered.
 
 References: Chen, Epperly, Tropp and Webber, Randomly pivoted Cholesky, 2022; Dong, Chen, Martinsson and Pearce,
@@ -30,13 +30,13 @@ __all__ = ["IndefiniteKernelError", "KernelMatrix", "PartialCholesky", "check_po
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_BLOCK = 64  # landmarks at once, at first; a quarter of those so far, later
+_BLOCK = 64  # landmarks in the first blocks; later blocks have a quarter of those so far
 _LARGEST_BLOCK = 256
-_CHECKED = 2000  # people on whom a kernel is checked to be positive
+_CHECKED = 2000  # rows on which a kernel is checked to be positive semidefinite
 
 
 class KernelMatrix(Protocol):
-    """What a factorisation asks of a kernel matrix, N x N and symmetric."""
+    """What a factorisation needs of a kernel matrix, N x N and symmetric."""
 
     @property
     def precision(self) -> float:
@@ -57,7 +57,7 @@ class KernelMatrix(Protocol):
         ...
 
     def block(self, rows: Index | None, columns: Index) -> Array:
-        """Return ``k(x_i, x_j)`` for ``rows`` (None: everybody) and ``columns``."""
+        """Return ``k(x_i, x_j)`` for ``rows`` (None for all) and ``columns``."""
         ...
 
 
@@ -68,13 +68,13 @@ class PartialCholesky:
     Attributes
     ----------
     features : (N, r)
-        ``F``, row by row in memory.
+        ``F``, in row-major order.
     landmarks : (m,)
-        People whose kernel columns span the features; m = r but for the positive part of an indefinite kernel.
+        Rows whose kernel columns span the features; m = r except for the positive part of an indefinite kernel.
     basis : (m, r)
         ``F(x) = k(x, landmarks) @ basis`` for any ``x``.
     error : float
-        What is left of the trace: ``tr(K - F F') / tr(K)``.
+        The part of the trace that is left out: ``tr(K - F F') / tr(K)``.
     """
 
     features: Array
@@ -86,12 +86,13 @@ class PartialCholesky:
 def factorise(kernel: KernelMatrix, tol: float, max_rank: int, seed: np.random.RandomState) -> PartialCholesky:
     """Factorise until the relative trace error is ``tol`` or there are ``max_rank`` columns.
 
-    It also ends where all that is left is rounding.
+    It also ends where the remainder is rounding.
     """
     diagonal = kernel.diagonal()
+    _check_finite(diagonal)
     total, largest = float(diagonal.sum()), float(diagonal.max())
     if np.min(diagonal) < 0:
-        raise IndefiniteKernelError(_indefinite("k(x, x) is negative for somebody"))
+        raise IndefiniteKernelError(_indefinite("k(x, x) is negative for some row"))
     n = len(kernel)
     max_rank = min(max_rank, n)
     features = np.empty((n, min(max_rank, 4 * _BLOCK)))
@@ -116,7 +117,7 @@ def factorise(kernel: KernelMatrix, tol: float, max_rank: int, seed: np.random.R
         left -= np.einsum("ij,ij->i", new, new)
         left[chosen] = 0.0
         if left.min() < -1e3 * noise:
-            raise IndefiniteKernelError(_indefinite("people's features are longer than their k(x, x)"))
+            raise IndefiniteKernelError(_indefinite("the features of a row are longer than its k(x, x)"))
         np.maximum(left, 0.0, out=left)
         landmarks = np.concatenate([landmarks, chosen])
     features = np.ascontiguousarray(features[:, : len(landmarks)])
@@ -168,18 +169,18 @@ def _invert(corner: Array) -> Array:
 
 
 def check_positive(kernel: KernelMatrix, seed: np.random.RandomState) -> None:
-    """Raise unless the kernel matrix of everybody, or of a sample of many, is positive semidefinite.
+    """Raise unless the kernel matrix of all rows, or of a sample of them, is positive semidefinite.
 
-    Eigenvalues below zero by less than the precision of the kernel are forgiven.
+    Eigenvalues that are negative by less than the precision of the kernel are tolerated.
     """
     n = len(kernel)
-    people = np.arange(n) if n <= _CHECKED else np.sort(seed.choice(n, _CHECKED, replace=False))
-    matrix = kernel.block(people, people)
+    rows = np.arange(n) if n <= _CHECKED else np.sort(seed.choice(n, _CHECKED, replace=False))
+    matrix = kernel.block(rows, rows)
     matrix = 0.5 * (matrix + matrix.T)
     diagonal = np.diag(matrix)
     if diagonal.min() < 0:
-        raise IndefiniteKernelError(_indefinite("k(x, x) is negative for somebody"))
-    slack = len(people) * max(1e-10, 10 * kernel.precision) * max(float(diagonal.max()), np.finfo(float).tiny)
+        raise IndefiniteKernelError(_indefinite("k(x, x) is negative for some row"))
+    slack = len(rows) * max(1e-10, 10 * kernel.precision) * max(float(diagonal.max()), np.finfo(float).tiny)
     matrix[np.diag_indices_from(matrix)] += slack
     try:
         scipy.linalg.cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
@@ -187,22 +188,31 @@ def check_positive(kernel: KernelMatrix, seed: np.random.RandomState) -> None:
         raise IndefiniteKernelError(_indefinite("its matrix has negative eigenvalues")) from None
 
 
+def _check_finite(entries: Array) -> None:
+    """Raise if the kernel, or the sum of these entries, exceeds the range of floating point numbers."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(np.sum(entries))
+    if not finite:
+        raise ValueError("The kernel matrix has entries that are too large to compute with; scale the features.")
+
+
 def _indefinite(why: str) -> str:
     return (
-        f"The kernel is indefinite, so it is no inner product and the problem is not convex ({why}); use another "
-        'kernel, or set indefinite="clip" to go on with its positive part.'
+        f"The kernel is indefinite, so it is not an inner product and the problem is not convex ({why}); use another "
+        'kernel, or set indefinite="clip" to use its positive part.'
     )
 
 
 def positive_part(kernel: KernelMatrix, tol: float, max_rank: int, seed: np.random.RandomState) -> PartialCholesky:
     """Return features of the positive part of an indefinite kernel matrix.
 
-    The eigenvalues of the landmarks' matrix that are not positive are dropped, and of the positive ones the
-    smallest, which together are the share ``tol``. Landmarks are all people, or a sample of ``max_rank``.
+    Eigenvalues of the landmarks' matrix that are not positive are dropped, and so are the smallest positive ones,
+    which together are the share ``tol``. Landmarks are all rows, or a sample of ``max_rank``.
     """
     n = len(kernel)
     landmarks = np.arange(n) if n <= max_rank else np.sort(seed.choice(n, max_rank, replace=False))
     matrix = kernel.block(landmarks, landmarks)
+    _check_finite(matrix)
     values, vectors = scipy.linalg.eigh(0.5 * (matrix + matrix.T), check_finite=False)
     values, vectors = values[::-1], vectors[:, ::-1]
     positive = np.maximum(values, 0.0)

@@ -1,4 +1,4 @@
-"""Kernel functions, and kernel matrices whose entries are worked out where they are asked for."""
+"""Kernel functions, and kernel matrices whose entries are computed on demand."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 NAMES = ("linear", "poly", "rbf", "sigmoid")
-_BLOCK_ENTRIES = 1 << 17  # of a kernel matrix at once: they stay in the second-level cache
-_TILE = 256  # rows and columns of a matrix compared with its transpose at once
+_BLOCK_ENTRIES = 1 << 17  # entries of a kernel matrix per block, which then stays in the second-level cache
+_TILE = 256  # rows and columns per block when a matrix is compared with its transpose
 _DOUBLE = float(np.finfo(np.float64).eps)
 _EXPONENT_ERROR = 1e-13  # tolerated in gamma times a squared distance
 _NEGLIGIBLE = -40.0  # exponents of the rbf kernel below which it is less than the rounding of 1
@@ -129,7 +129,8 @@ class Kernel:
         product += self.coef0
         if self.function == "sigmoid":
             return np.tanh(product, out=product)
-        return _power(product, self.degree)
+        with np.errstate(over="ignore"):  # the factorisation checks the diagonal, which is the largest
+            return _power(product, self.degree)
 
     def _call(self, X: Any, Y: Any) -> Array:
         assert callable(self.function)
@@ -168,7 +169,7 @@ def _power(base: Array, degree: float) -> Array:
 
 @dataclass(frozen=True)
 class Gram:
-    """The kernel matrix of the people ``X``, of which only the parts asked for ever exist."""
+    """The kernel matrix of the rows of ``X``; only the parts that are asked for are ever computed."""
 
     kernel: Kernel
     X: Any
@@ -265,7 +266,7 @@ class PrecomputedGram:
 
 
 def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, X: Any, weight: Array) -> Kernel:
-    """Check the parameters of a kernel; ``gamma="scale"`` is worked out from the people and their weights."""
+    """Check the parameters of a kernel; ``gamma="scale"`` is computed from the rows and their weights."""
     if callable(kernel):
         return Kernel(kernel)
     if kernel not in NAMES:

@@ -89,7 +89,9 @@ class _Refinement:
 
     def run(self, task: Task, constraint: Constraint | None) -> Task:
         """Solve and extend the span in turn."""
-        accuracy = _ROUGH
+        # Newton's method converges so fast that a smooth loss may as well be solved accurately from the beginning.
+        finest = 0.1 * self.aim
+        accuracy = finest if task.problem.loss.smooth else _ROUGH
         for _ in range(_ROUNDS):
             rough = replace(task, tol=max(task.tol, accuracy))
             outcome = solve_task(constraint, rough)
@@ -99,9 +101,9 @@ class _Refinement:
             if bigger is not None:
                 larger = task.on(bigger)
                 task = replace(larger, near=_lift(outcome, task, larger))
-                accuracy = min(_ROUGH, 0.1 * max(worst, self.aim))
+                accuracy = min(accuracy, max(0.1 * worst, finest))
             elif rough.tol > max(task.tol, 2.0 * self.aim):
-                accuracy = 0.1 * self.aim  # measured on multipliers too rough to conclude from
+                accuracy = finest  # measured on multipliers too rough to conclude from
             else:
                 break
         return replace(task, feature_map=replace(_span(task), refined=True))

@@ -80,13 +80,11 @@ class Span:
         rounding = np.finfo(float).eps * float(np.abs(function.beta) @ np.abs(function.values))
         return max(0.0, function.squared_norm - float(inside @ inside)) + rounding
 
-    def extended(self, functions: list[Expansion], people: Index) -> Span | None:
-        """Return the span with functions and with ``phi(x_i)`` of ``people`` added; None if none of them is new."""
-        singles = sp.csr_array(
-            (np.ones(len(people)), (people, np.arange(len(people)))), shape=(len(self.gram), len(people))
-        )
+    def extended(self, functions: list[Expansion], rows: Index) -> Span | None:
+        """Return the span with functions and with ``phi(x_i)`` of ``rows`` added; None if none of them is new."""
+        singles = sp.csr_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(len(self.gram), len(rows)))
         beta = sp.hstack([*(sp.csr_array(f.beta[:, None]) for f in functions), singles], format="csr")
-        values = np.column_stack([*(f.values for f in functions), self.gram.block(None, people)])
+        values = np.column_stack([*(f.values for f in functions), self.gram.block(None, rows)])
         inside = (beta.T @ self.features).T
         size = np.sqrt(np.maximum((beta.T @ values).diagonal(), np.finfo(float).tiny))
         left = (beta.T @ values - inside.T @ inside) / size / size[:, None]

@@ -40,10 +40,20 @@ class FairSVC(FairClassifier):
     Minimises ``C sum_i s_i loss(y_i (f(x_i) + b)) + 1/2 ||f||^2`` over functions ``f`` of the kernel's space
     subject to what ``constraint`` asks. Without constraint it is the classifier of ``sklearn.svm.SVC``.
 
-    Up to 5,000 people (``refine="auto"``) the result is within ``approximation_tol`` of the optimum with the full
-    kernel, which ``certificate_`` proves, and decisions take the kernel with everybody who has a coefficient, as in
-    an SVC. For more people, or if ``max_rank`` is given, functions of the landmarks alone are considered, which
-    trains and decides much faster, and ``certificate_`` speaks of these. Memory grows with people times rank.
+    Up to 5,000 rows (``refine="auto"``) the result is within ``approximation_tol`` of the optimum with the full
+    kernel, which ``certificate_`` proves, and a decision evaluates the kernel against every row with a coefficient,
+    as in an SVC. For more rows, or if ``max_rank`` is given, only functions of the landmarks are considered, which
+    trains and decides much faster, and ``certificate_`` is about these. Memory is proportional to rows times rank.
+
+    ``certificate_`` is computed from the function that predicts: the losses from its scores on the training rows, the
+    penalty as ``1/2 dual_coef_ K dual_coef_'``. Where ``refined_``, the status is ``"solved"`` if the relative gap is
+    at most ``max(approximation_tol, tol) + tol``; otherwise if the solver reached its tolerance and predictions are
+    its scores but for rounding. Any other status comes with a warning.
+
+    ``C=inf`` drops the penalty, and then no direction of the kernel's space can be neglected. It is accepted for
+    kernels whose matrix has a rank below 400 and below the number of rows, and if ``max_rank`` is given. Other
+    kernels, rbf among them, fit any labels of distinct rows without a penalty, so that there is no best classifier;
+    they raise a ``ValueError``.
 
     Parameters
     ----------
@@ -52,42 +62,44 @@ class FairSVC(FairClassifier):
         A callable takes two matrices and returns the matrix of the kernel between their rows.
     degree : float, default=3
     gamma : "scale", "auto" or float, default="scale"
-        "scale" is 1 over the number of features times the variance of X, in which people count by their weights.
+        "scale" is 1 over the number of features times the variance of X, weighted by ``sample_weight``.
     coef0 : float, default=0.0
         Parameters of the kernels, as in ``sklearn.svm.SVC``.
     loss : str or Loss, default="hinge"
         Any loss of the package; ``"logistic"`` gives ``predict_proba``.
     approximation_tol : float, default=1e-3
-        How much may be lost by approximating the kernel: relative error of the trace at which to stop taking
+        Accuracy of the approximation of the kernel: relative error of the trace at which to stop adding
         landmarks, and relative duality gap to the optimum with the full kernel at which to stop refining.
     max_rank : int or None, default=None
         Largest number of landmarks. None takes up to 256 where the fit is refined, and up to 400 otherwise.
     refine : bool or "auto", default="auto"
-        Whether to go on from the landmarks to the optimum with the full kernel. Costs some N^2 kernel evaluations
-        in time, not in memory. "auto" does where ``max_rank`` is None and there are at most 5,000 people.
+        Whether to continue from the landmarks to the optimum with the full kernel. This takes a few times N^2 kernel
+        evaluations, but no memory for them. "auto" refines if ``max_rank`` is None and there are at most 5,000 rows.
     indefinite : {"error", "clip"}, default="error"
-        What to do about a kernel that is no inner product: refuse it, or go on with its positive part.
+        How to treat a kernel that is not an inner product: raise an error, or use its positive part.
     random_state : int, RandomState or None, default=0
-        Landmarks are drawn; an int makes the draw repeatable.
+        Landmarks are drawn at random; an int makes the draw repeatable, whatever the order of the rows (for a
+        precomputed kernel matrix, in the given order).
 
     Attributes
     ----------
     support_ : ndarray of shape (n_support,)
-        People with whom the kernel is worked out to decide: landmarks and, if refined, all with a coefficient.
+        Indices of the training rows against which decisions evaluate the kernel: the landmarks and, if refined, all
+        rows with a coefficient.
     support_vectors_ : (n_support, n_features)
-        Their rows of X; empty for a precomputed kernel.
+        These rows of X; empty for a precomputed kernel.
     dual_coef_ : ndarray of shape (1, n_support)
         The score is ``k(x, support_vectors_) @ dual_coef_[0] + intercept_[0]``.
     intercept_ : ndarray of shape (1,)
     rank_ : int
-        Number of features that the problem was solved on.
+        Number of features on which the problem was solved.
     landmarks_ : ndarray of shape (m,)
-        Which people are landmarks.
+        Indices of the landmarks.
     approximation_error_ : float
         Share of the trace of the kernel matrix that the landmarks leave out.
     refined_ : bool
-        Whether ``certificate_`` speaks of the full kernel. Bounds other than on covariances are met on a span that
-        is refined for no constraint and for zero covariance; ``certificate_`` then speaks of the span.
+        Whether ``certificate_`` is about the full kernel. Constraints other than bounds on covariances are solved
+        on a span that is refined for no constraint and for zero covariance; ``certificate_`` is about that span.
     {attributes}
 
     Examples

@@ -1,0 +1,18 @@
+"""Notions of fairness: which people count when groups are compared.
+
+A notion is a set of people, which may depend on their labels. Among them, the decisions (or scores) of one group are
+compared with those of the others: everybody gives selection rates (disparate impact), the people with ``y = +1`` true
+positive rates (equal opportunity), and so on. In a covariance bound a notion replaces ``z_ik - zbar_k`` by
+
+    1{i in S} (z_ik - zbar_k^S),   zbar_k^S the (weighted) mean over S,
+
+which leaves the constraint linear in ``w`` and free of the intercept: nothing but this module knows of notions.
+
+One file per notion. A new one derives from :class:`Notion`, is decorated with :func:`register`, and is imported
+here; see CONTRIBUTING.
+"""
+
+from fairmargin.notions.base import Notion, get_notion, register
+from fairmargin.notions.selection_rate import SelectionRate
+
+__all__ = ["Notion", "SelectionRate", "get_notion", "register"]
