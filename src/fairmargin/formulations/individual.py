@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fairmargin.constraints import IndividualLossBound
 from fairmargin.formulations.outcome import Outcome, loss_increase
 from fairmargin.formulations.task import Task, solve_task
+from fairmargin.formulations.ties import settle_ties
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start
 from fairmargin.solvers.cone_program import ConeProgram, solve_program
@@ -83,7 +84,7 @@ def solve_individual_loss_bound(constraint: IndividualLossBound, task: Task) -> 
     """Return the least covariance that keeps every promise, with the least objective among those."""
     data = task.data
     gamma = constraint.gammas(data.n_given)[data.kept]
-    free = task.solve(task.problem.unconstrained())
+    free = _reference(task)
     kept = constraint.kept(task.sensitive, free.scores >= 0, data.kept, data.n_given)
     promises = _make_promises(task.problem, free, gamma, kept)
     finite = gamma[np.isfinite(gamma)]
@@ -97,6 +98,12 @@ def solve_individual_loss_bound(constraint: IndividualLossBound, task: Task) -> 
         return _outcome(task, task.problem, unchanged, free, promises, 1.0)
     problem, solution = _least_loss(task, free, promises, factor * reach, radius, first, working)
     return _outcome(task, problem, _kept(problem, solution, free, promises), free, promises, factor)
+
+
+def _reference(task: Task) -> Solution:
+    """Return the unconstrained classifier that promises refer to: the one that a fit without constraint returns."""
+    problem = task.problem.unconstrained()
+    return settle_ties(Outcome(task.solve(problem), problem), task.tol).solution
 
 
 def _kept(problem: Problem, solution: Solution, free: Solution, promises: Promises) -> Solution:
