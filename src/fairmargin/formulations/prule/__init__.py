@@ -17,7 +17,7 @@ from fairmargin.constraints import PRuleBound
 from fairmargin.exceptions import InfeasibleError
 from fairmargin.formulations.prule.families import unconstrained_candidate
 from fairmargin.formulations.prule.judge import Cut, Judge, make_judge
-from fairmargin.formulations.prule.search import Found, search
+from fairmargin.formulations.prule.search import Found, find_classifier
 from fairmargin.formulations.task import Outcome, Task, solve_task
 from fairmargin.problem import Certificate, Solution
 
@@ -74,7 +74,7 @@ def solve_p_rule(constraint: PRuleBound, task: Task) -> PRuleOutcome:
     if judge.percent == 0 or (judge.keeps(scores) and not judge.is_constant(scores)):
         unmoved = Cut(judge.people.accuracy(scores >= 0), 0.0)
         return _outcome(task, judge, Found(unconstrained_candidate(free), unmoved), free)
-    best = search(task, judge, free, constraint.path)
+    best = find_classifier(task, judge, free, constraint.path)
     constant = judge.constant_cut(scores)
     if constant is not None and (best is None or best.accuracy < constant.accuracy):
         best = Found(unconstrained_candidate(free), constant)
