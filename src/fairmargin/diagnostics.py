@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.exceptions import CovarianceWarning
+from fairmargin.exceptions import CovarianceWarning, TrivialClassifierWarning
 
-__all__ = ["CovarianceWarning", "Movement", "measure_movement", "warn_if_bought"]
+__all__ = ["CovarianceWarning", "Movement", "measure_movement", "warn_if_bought", "warn_if_constant"]
 
 Array = NDArray[np.float64]
 
@@ -79,6 +79,18 @@ def _correlation(weighted: Array, centred: Array, rate: float, covariance: Array
 
 def _cut(before: Array, after: Array) -> Array:
     return 1.0 - np.divide(np.abs(after), np.abs(before), out=np.ones_like(before), where=before != 0)
+
+
+def warn_if_constant(before: Array, after: Array) -> None:
+    """Warn if the scores ``after`` decide the same for everybody and those ``before``, unconstrained, do not."""
+    accepted = after >= 0
+    if accepted.all() == accepted.any() and (before >= 0).all() != (before >= 0).any():
+        warnings.warn(
+            f"Under the constraint the classifier {'accepts' if accepted[0] else 'refuses'} everybody, which the "
+            "unconstrained one does not. Allow a larger bound, merge small groups, or add features.",
+            TrivialClassifierWarning,
+            stacklevel=4,
+        )
 
 
 def warn_if_bought(movement: Movement, labels: list[tuple[str, object]]) -> None:
