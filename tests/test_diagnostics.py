@@ -5,7 +5,14 @@ import warnings
 import numpy as np
 import pytest
 
-from fairmargin import CovarianceBound, CovarianceWarning, FairLinearSVC, FairLogisticRegression, p_rule
+from fairmargin import (
+    CovarianceBound,
+    CovarianceWarning,
+    FairLinearSVC,
+    FairLogisticRegression,
+    TrivialClassifierWarning,
+    p_rule,
+)
 from fairmargin.datasets import make_linear_synthetic
 from fairmargin.diagnostics import measure_movement
 
@@ -43,10 +50,11 @@ def test_falling_into_the_trap_is_said(estimator):
     assert seen.decisions_changed < 0.1
 
 
+@pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning")  # the hinge loss accepts everybody
 @pytest.mark.parametrize("estimator", [FairLogisticRegression, FairLinearSVC])
 def test_the_default_penalty_keeps_out_of_the_trap(estimator):
     X, y, z = trap()
-    model = estimator().fit(X, y, sensitive_features=z)  # warnings are errors here
+    model = estimator().fit(X, y, sensitive_features=z)  # other warnings are errors here
     assert p_rule(y, model.predict(X), sensitive_features=z) > 90
     assert model.diagnostics_.concentration[0] < 0.3
 
@@ -100,3 +108,14 @@ def test_without_sensitive_features_there_is_nothing_to_tell():
     assert model.diagnostics_ is None
     assert model.covariance_ is None
     assert model.multipliers_ is None
+
+
+def test_a_constraint_that_leaves_nothing_to_decide_by_is_not_silent():
+    """More groups than features: zero covariance with all of them leaves the intercept only."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = (X[:, 0] + 0.5 + rng.normal(size=400) > 0).astype(int)
+    z = np.digitize(X @ [1.0, 0.3] + X[:, 1] ** 2 + 0.3 * rng.normal(size=400), [0.0, 0.7, 1.5, 3.0]).astype(str)
+    with pytest.warns(TrivialClassifierWarning, match="accepts everybody, which the unconstrained one does not"):
+        model = FairLogisticRegression(constraint=CovarianceBound(0.0)).fit(X, y, sensitive_features=z)
+    assert model.predict(X).all()

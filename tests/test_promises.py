@@ -131,6 +131,7 @@ def test_frames_with_numbers_for_names():
     assert abs(clf.covariance_.iloc[0]) < 1e-9
 
 
+@pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning")  # it accepts everybody here
 def test_mixed_lists_keep_their_numbers():
     X, y, z = make_linear_synthetic(200, random_state=0)
     ages = np.random.default_rng(0).normal(40, 10, 200)

@@ -1,16 +1,16 @@
-"""Screening decisions for disparate impact: group by group, with the uncertainty that belongs to the numbers.
+"""Screening decisions for disparate impact, group by group and with intervals.
 
 For every group of every sensitive attribute: size, positive rate, ratio and difference against a reference group
 with 95% intervals, Fisher's exact test, the number of standard deviations, the shortfall in people, and what one
-changed decision would do. The statistics are scipy's and statsmodels'; here is only what is compared with what.
+changed decision would do. The statistics are computed by scipy and statsmodels.
 
 What is compared. The reference group of an attribute is the one with the highest positive rate among the groups
 that are large enough (``min_people`` people, and 2% of all), unless one is named. P-values are corrected for the
 number of comparisons in the whole table (Holm). A group with fewer than ``min_people`` people is listed, but
 nothing is concluded about it.
 
-This is a screen. It finds differences worth explaining; whether a difference is justified, or lawful, is not a
-question that a table answers, and no word of the result says so.
+This is a screen. It finds differences worth explaining; whether a difference is justified or lawful is not a question
+that a table answers, and the result does not claim to.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from fairmargin.constraints import Constraint
-from fairmargin.diagnostics import measure_movement, warn_if_bought
+from fairmargin.diagnostics import measure_movement, warn_if_bought, warn_if_constant
 from fairmargin.formulations import Outcome, Task, make_task, run, warn_unless_solved
 from fairmargin.formulations.task import FeatureMap
 from fairmargin.losses import LogisticLoss, Loss
@@ -215,6 +215,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             self.diagnostics_ = measure_movement(task.centred, task.data.people_weight, free.scores, scores)
             if warn:
                 warn_if_bought(self.diagnostics_, sensitive.labels)
+            if warn and not outcome.warns_of_constants:
+                warn_if_constant(free.scores, scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the decisions: ``classes_[1]`` where ``f(x) >= 0``."""

@@ -261,17 +261,20 @@ class IndividualLossBound(Constraint):
 class PRuleBound(Constraint):
     """The most accurate classifier found whose decisions on the training data reach a p%-rule.
 
-    The rule is about the positive decision, ``classes_[1]``: code the favourable outcome as 1.
+    The rule is about the positive decision, ``classes_[1]``: code the favourable outcome as 1. Where the
+    unconstrained classifier reaches the rule, it is returned. Deciding the same for everybody satisfies every rule:
+    such a classifier is returned, with a ``TrivialClassifierWarning``, only where no more accurate one was found.
 
     Parameters
     ----------
     p : float
         In percent: 80 for the 80%-rule.
     path : {"auto", "covariance", "decisions"}, default="auto"
-        Which one-parameter family of classifiers to search. ``"covariance"``: the most accurate classifiers for
-        each covariance, from the unconstrained one's through zero to the other sign. ``"decisions"``: cost-sensitive
-        classifiers that pay for the gap between the groups' positive rates. ``"auto"`` takes the better of the
-        two on the training data. On either, the intercept is moved to the most accurate place that keeps the rule.
+        Which family of classifiers to search, besides the unconstrained classifier. ``"covariance"``: the classifiers
+        of least loss for each covariance, from the unconstrained one's through zero to the other sign.
+        ``"decisions"``: cost-sensitive classifiers that pay for the gap between the groups' positive rates.
+        ``"auto"`` returns the more accurate of the two on the training data. On either, the intercept is moved to
+        the most accurate place that keeps the rule.
     method : {"one_vs_rest", "between_groups"}, default="one_vs_rest"
         As in :func:`fairmargin.p_rule`.
 

@@ -1,9 +1,8 @@
-"""Did the fairness reach the decisions? A covariance can be bought without changing any.
+"""Whether a constraint on the covariance changed the decisions, too.
 
-A handful of people with extreme scores can carry the whole change of a covariance (a rare category whose
-coefficient runs away), or people far from the boundary, where the loss is flat. Then the covariance is
-small and the decisions are as they were. Two numbers tell: how concentrated the change is, and how much
-of the disparity of the decisions went with the disparity of the scores.
+A covariance can fall without any decision changing: through a handful of people with extreme scores (a rare category
+with a very large coefficient), or through people far from the boundary, where the loss is flat. Two numbers show it:
+how concentrated the change of the covariance is, and by how much the disparity of the decisions fell with it.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.exceptions import CovarianceWarning
+from fairmargin.exceptions import CovarianceWarning, TrivialClassifierWarning
 
-__all__ = ["CovarianceWarning", "Movement", "measure_movement", "warn_if_bought"]
+__all__ = ["CovarianceWarning", "Movement", "measure_movement", "warn_if_bought", "warn_if_constant"]
 
 Array = NDArray[np.float64]
 
-_TOP = 0.01
+_TOP = 0.01  # share of people whose part in the change is measured
 _CUT = 0.5  # a covariance counts as cut when less than half of it is left
 _FOLLOWED = 0.3  # and the decisions as following when at least this share of their disparity went too
 
@@ -29,7 +28,7 @@ _MATTERS = 0.1  # correlation with the decisions from which on a disparity is mo
 
 @dataclass(frozen=True)
 class Movement:
-    """How a constraint changed scores and decisions, for each sensitive column.
+    """How a constraint changed scores and decisions, one number per sensitive column.
 
     Attributes
     ----------
@@ -37,11 +36,11 @@ class Movement:
         Share of the total (absolute) change of covariance that the 1% of people with the largest changes
         carry; about 0.05 when everybody's score moves, near 1 when a few scores run away.
     covariance_cut : (K,)
-        ``1 - |cov| / |cov*|``: how much of the unconstrained covariance is gone.
+        ``1 - |cov| / |cov*|``: by which share the unconstrained covariance fell.
     decision_cut : (K,)
         The same for the covariance with the decisions ``f(x) >= 0`` in place of the scores.
     disparity_left : (K,)
-        Absolute correlation of the column with the decisions: what the cut has left.
+        Absolute correlation of the column with the decisions under the constraint.
     decisions_changed : float
         Share of people whose decision differs from the unconstrained classifier's.
     """
@@ -82,8 +81,20 @@ def _cut(before: Array, after: Array) -> Array:
     return 1.0 - np.divide(np.abs(after), np.abs(before), out=np.ones_like(before), where=before != 0)
 
 
+def warn_if_constant(before: Array, after: Array) -> None:
+    """Warn if the scores ``after`` decide the same for everybody and those ``before``, unconstrained, do not."""
+    accepted = after >= 0
+    if accepted.all() == accepted.any() and (before >= 0).all() != (before >= 0).any():
+        warnings.warn(
+            f"Under the constraint the classifier {'accepts' if accepted[0] else 'refuses'} everybody, which the "
+            "unconstrained one does not. Allow a larger bound, merge small groups, or add features.",
+            TrivialClassifierWarning,
+            stacklevel=4,
+        )
+
+
 def warn_if_bought(movement: Movement, labels: list[tuple[str, object]]) -> None:
-    """Warn for every column whose covariance was cut while a disparity of the decisions worth the name stayed."""
+    """Warn of every column whose covariance fell while a considerable disparity of the decisions remained."""
     bought = (movement.covariance_cut >= _CUT) & (movement.decision_cut < _FOLLOWED * movement.covariance_cut)
     bought &= movement.disparity_left >= _MATTERS
     for k in np.flatnonzero(bought):

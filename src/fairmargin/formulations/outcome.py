@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ class Outcome:
     problem: Problem
     unconstrained: Solution | None = None
     n_ties: int = 0
+
+    warns_of_constants: ClassVar[bool] = False  # whether the formulation itself warns of constant decisions
 
     def broken(self, scores: Array) -> Array:
         """Return by how much scores break each promise about decisions or people; not positive where it is kept."""

@@ -9,7 +9,7 @@ the rule.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from fairmargin.exceptions import InfeasibleError
 from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.prule.families import unconstrained_candidate
 from fairmargin.formulations.prule.judge import Cut, Judge, make_judge
-from fairmargin.formulations.prule.search import Found, search
+from fairmargin.formulations.prule.search import Found, find_classifier
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Certificate, Solution
 
@@ -54,6 +54,8 @@ class PRuleOutcome(Outcome):
     intercept_shift: float
     judge: Judge = field(metadata={"fitted": False})
 
+    warns_of_constants: ClassVar[bool] = True
+
     def broken(self, scores: Array) -> Array:
         """Return by how many percentage points the decisions miss the rule; not positive where they keep it."""
         return np.array([self.judge.percent - self.judge.reached(scores)])
@@ -74,7 +76,7 @@ def solve_p_rule(constraint: PRuleBound, task: Task) -> PRuleOutcome:
     if judge.percent == 0 or (judge.keeps(scores) and not judge.is_constant(scores)):
         unmoved = Cut(judge.people.accuracy(scores >= 0), 0.0)
         return _outcome(task, judge, Found(unconstrained_candidate(free), unmoved), free)
-    best = search(task, judge, free, constraint.path)
+    best = find_classifier(task, judge, free, constraint.path)
     constant = judge.constant_cut(scores)
     if constant is not None and (best is None or best.accuracy < constant.accuracy):
         best = Found(unconstrained_candidate(free), constant)

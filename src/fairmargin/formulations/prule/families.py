@@ -147,4 +147,4 @@ class Prices:
 
     def at(self, t: float) -> Candidate:
         """Return the candidate for the prices ``t * direction``."""
-        return self.family.priced(t * self.direction)
+        return self.family.priced(t * self.direction + 0.0)  # no negative zeros

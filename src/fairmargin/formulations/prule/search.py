@@ -1,8 +1,8 @@
 """The search for the most accurate classifier of the families that keeps the rule.
 
-The search solves convex problems only roughly: with a wide tolerance, in single precision where that will do, and
-with a rounded corner in place of the hinge loss's. Every candidate is judged at every cut of its ranking. The most
-accurate candidates are then solved to the tolerance of the task and judged anew.
+Where people are many, the search solves convex problems only roughly: with a wide tolerance and in single precision
+where that will do. The hinge loss is searched with a rounded corner. Every candidate is judged at every cut of its
+ranking. The most accurate candidates are then solved to the tolerance of the task and judged anew.
 
 Of two classifiers the more accurate one is preferred; of equally accurate ones, that of lower training objective.
 Prices and factors are multiples of powers of two, so that the last digits of rough solutions do not reach the result.
@@ -31,17 +31,17 @@ from fairmargin.losses import SmoothedHingeLoss
 from fairmargin.problem import Solution
 from fairmargin.solvers import Start
 
-__all__ = ["Found", "search"]
+__all__ = ["Found", "find_classifier"]
 
 Array = NDArray[np.float64]
 
 _ROUGH = 1e-2  # relative gap of the search
-_NOISE = 1e-3  # difference in accuracy between rough and exact solutions, or coarse and fine steps, of many people
-_FEW = 2000  # people up to whom a solve takes milliseconds: these get a closer look
+_NOISE = 1e-3  # difference in accuracy between rough and exact solutions
+_FEW = 5000  # people up to whom a solve takes milliseconds: these get a closer look, with exact solutions
 _STEP = 0.25  # of the first look along a family; half of that for few people
-_HALVINGS = 3  # of the step around the best point of a family
+_HALVINGS = 2  # of the step around the best point of a family
 _FARTHEST = 1.5  # price up to which few people are looked at; from 1 on, two equal groups outweigh the labels
-_SOLVES = 75  # per stage of the search in several prices: with six on Adult, later ones found nothing better
+_SOLVES = 75  # per stage of the search in several prices; with six on Adult the best came as late as the 58th
 _DIGIT = 1 / 256  # prices are multiples of this
 _SHRINK, _GROW = 0.5, 1.2  # the usual factors of Rprop
 _FINALISTS = 8  # candidates per family that are solved exactly at most
@@ -69,7 +69,7 @@ class Found:
         return theta
 
 
-def search(task: Task, judge: Judge, free: Solution, path: str) -> Found | None:
+def find_classifier(task: Task, judge: Judge, free: Solution, path: str) -> Found | None:
     """Return the most accurate classifier found that keeps the rule and accepts some people but not all.
 
     ``free`` is the unconstrained solution; ``path`` is as in :class:`fairmargin.PRuleBound`.
@@ -109,9 +109,9 @@ def _search_family(task: Task, judge: Judge, scouts: list[_Scout], look: _Look, 
             break
         walk = _Walk(judge)
         look(scout, walk)
+        walk.refine()
         if known is not None and walk.accuracy < known.accuracy - walk.reserve:
             continue
-        walk.refine()
         if first:
             best = _first_as_good(task, judge, walk.found)
         if scout.task is not task:
@@ -155,10 +155,11 @@ class _Scout:
         task, free = self.task, self.free
         if self.exact:
             return task, free
+        few = len(task.data.y) <= _FEW
+        scout = replace(task, tol=task.tol if few else max(task.tol, _ROUGH), proof=False)
         if free.hessian is None:  # that of the hinge loss
-            scout = replace(task, tol=max(task.tol, _ROUGH), proof=False)
             free = scout.solve(task.problem.unconstrained(), Start(free.theta))
-        return task.roughly(_ROUGH, free)
+        return (scout, free) if few else task.roughly(_ROUGH, free)
 
     @property
     def rough(self) -> Task:
@@ -175,7 +176,8 @@ class _Walk:
     def __init__(self, judge: Judge) -> None:
         self.judge = judge
         self.few = _are_few(judge)
-        self.reserve = 1.0 if self.few else _NOISE  # what refining and solving exactly may add to an accuracy
+        # What refining may add to an accuracy: about the standard error of an accuracy, or anything for few people.
+        self.reserve = 1.0 if self.few else 0.5 / np.sqrt(len(judge.people.weight))
         self.found: list[Found] = []  # the most accurate first
         self._lines: list[_Line] = []
 
@@ -199,11 +201,12 @@ class _Walk:
         return found
 
     def along(self, family: Family, grid: Iterable[float], step: float) -> None:
-        """Judge the candidates of a family on a grid."""
+        """Judge the candidates of a family on a grid; of many people, until they are no longer worthwhile."""
         line = _Line(self, family, step)
-        for t in grid:
-            line.look(float(t))
         self._lines.append(line)
+        for t in grid:
+            if line.look(float(t)) < self.worthwhile and self.found and not self.few:
+                break
 
     def refine(self) -> None:
         """Look closer around the best point of every line that may hold the best one."""
@@ -218,11 +221,12 @@ class _Line:
         self.walk, self.family, self.step = walk, family, step
         self._accuracy: dict[float, float] = {}
 
-    def look(self, t: float) -> None:
-        """Judge the candidate at ``t``."""
+    def look(self, t: float) -> float:
+        """Return the accuracy of the candidate at ``t``; minus infinity if it is not kept."""
         if t not in self._accuracy:
             found = self.walk.judged(self.family.at(t))
             self._accuracy[t] = -np.inf if found is None else found.accuracy
+        return self._accuracy[t]
 
     def refine(self) -> None:
         """Halve the step around the best point, if that is worthwhile."""
@@ -241,16 +245,27 @@ def _are_few(judge: Judge) -> bool:
 
 
 def _look_along_covariance(scout: _Scout, walk: _Walk) -> None:
-    """Look along the covariance path, from nearly unconstrained to the opposite covariance."""
-    step = _STEP / 2.0 if walk.few else _STEP
-    walk.along(CovarianceFamily(scout.rough, scout.start), np.arange(1.0 - step, -1.0 - step / 2, -step), step)
+    """Look along the covariance path, from nearly unconstrained to the opposite covariance.
+
+    The rule is reached on one side of zero covariance: of many people, the other is looked at only if that was wrong.
+    """
+    family = CovarianceFamily(scout.rough, scout.start)
+    if walk.few:
+        walk.along(family, np.arange(1.0 - _STEP / 2, -1.0 - _STEP / 4, -_STEP / 2), _STEP / 2)
+        return
+    nearer, farther = np.arange(0.0, 1.0, _STEP), np.arange(0.0, -1.0 - _STEP / 2, -_STEP)
+    if not walk.judge.keeps(family.at(0.0).solution.scores):
+        nearer, farther = farther, nearer
+    walk.along(family, nearer, _STEP)
+    if not walk.found:
+        walk.along(family, farther, _STEP)
 
 
 def _look_along_decisions(scout: _Scout, walk: _Walk) -> None:
     """Look for prices that close the gaps, along the ray through them, and at other prices near the best."""
     family = DecisionFamily(scout.rough, scout.start)
     prices = _ascend(family, walk)
-    walk.along(Prices(family, prices), [1.0], _STEP)
+    walk.along(Prices(family, prices), [1.0], _STEP / 4)
     grid = np.arange(-_FARTHEST, _FARTHEST + _STEP / 4, _STEP / 2)
     if walk.few and len(prices) * len(grid) <= _SOLVES:
         for axis in np.eye(len(prices)):
@@ -274,7 +289,6 @@ def _ascend(family: DecisionFamily, walk: _Walk) -> Array:
     prices, least = np.zeros(len(family.share)), np.inf
     best, step, before = prices, np.full(len(prices), _STEP), np.zeros(len(prices))
     scores = family.free.scores
-    enough = _STEP / 2**_HALVINGS if len(prices) == 1 else _DIGIT  # a single price is refined along its line
     for _ in range(_SOLVES):
         gap, allowed = family.gaps(scores, walk.judge.allowed_ratio)
         excess = float(np.max(np.abs(gap) - allowed))
@@ -283,8 +297,8 @@ def _ascend(family: DecisionFamily, walk: _Walk) -> Array:
         target = np.where(prices == 0.0, np.clip(gap, -allowed, allowed), np.sign(prices) * allowed)
         way = np.sign(gap - target)
         factor = np.where(way * before < 0, _SHRINK, np.where(way * before > 0, _GROW, 1.0))
-        step = np.clip(factor * step, _DIGIT, 1.0)
-        if np.all((way == 0) | (step <= enough)):
+        step = np.clip(factor * step, _DIGIT, _STEP)
+        if np.all((way == 0) | (step <= 2 * _DIGIT)):
             break
         moved = np.round((prices + way * step) / _DIGIT) * _DIGIT
         prices, before = np.where(prices * moved < 0, 0.0, moved), way
