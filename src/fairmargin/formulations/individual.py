@@ -114,7 +114,7 @@ def _kept(problem: Problem, solution: Solution, free: Solution, promises: Promis
     some point on. The covariances may exceed their bounds by that share, which the certificate shows.
     """
     slack, slack_free = promises.slack(solution.scores), promises.slack(free.scores)
-    broken = slack < 0
+    broken = slack < -_KEPT * (1.0 + float(np.abs(solution.scores).max()))
     share = float(np.max(slack[broken] / (slack[broken] - slack_free[broken]), initial=0.0))
     if share == 0.0:
         return solution

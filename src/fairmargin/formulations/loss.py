@@ -144,8 +144,8 @@ def _least_sum(task: Task, free: Solution, zero: Solution, unit: Array, budget: 
     prices = _Prices(task, free, unit)
     # At the largest of the multipliers of zero covariance, zero is optimal for the priced problem too.
     high = float(np.max(np.abs(zero.multipliers) * np.where(np.isfinite(unit), unit, 0.0)))
-    low, at_low = 0.0, free
-    best = free
+    best = replace(free, multipliers=np.zeros(task.problem.n_rows))
+    low, at_low = 0.0, best
     close = _CLOSE * free.objective
     for step in range(_MOST_STEPS):
         share = (budget - at_low.objective) / max(zero.objective - at_low.objective, 1e-300)

@@ -24,6 +24,7 @@ from fairmargin.solvers.contract import Accuracy, Start
 from fairmargin.solvers.hinge import (
     FIRST_WIDTH,
     centre_flat_intercept,
+    solve_active_set,
     solve_hinge_program,
     solve_interior_point,
     solve_multipliers,
@@ -31,6 +32,7 @@ from fairmargin.solvers.hinge import (
 from fairmargin.solvers.ladder import Bind, Rung, climb, in_single_precision, start_near
 from fairmargin.solvers.newton import solve_newton
 from fairmargin.solvers.proximal import solve_proximal
+from fairmargin.solvers.quadratic_step import Factor, constrained_step
 
 __all__ = ["Accuracy", "Start", "in_single_precision", "solve", "solve_with_reference"]
 
@@ -50,12 +52,15 @@ def solve(problem: Problem, *, start: Start | None = None, accuracy: Accuracy | 
             start = _start_of_ladder(problem, accuracy)
         best = first(problem, start=start, accuracy=accuracy)
         assert best is not None
+        best = _restored(problem, best, accuracy)
         for solver in others:
             if best.certificate.status in ("solved", "separable"):
                 break
             other = solver(problem, accuracy=accuracy)
-            best = best if other is None else min(best, other, key=_badness)
-    return best if problem.loss.smooth else centre_flat_intercept(problem, best)
+            best = best if other is None else min(best, _restored(problem, other, accuracy), key=_badness)
+        if problem.loss.smooth:
+            return best
+        return centre_flat_intercept(problem, solve_active_set(problem, best, accuracy.tol))
 
 
 def _solvers(problem: Problem) -> tuple[_Solver, list[_Solver]]:
@@ -68,6 +73,26 @@ def _solvers(problem: Problem) -> tuple[_Solver, list[_Solver]]:
             f"The loss {problem.loss!r} is not smooth; of the non-smooth losses only the hinge has a solver."
         )
     return solve_multipliers, [solve_interior_point] if is_penalised else [solve_hinge_program, solve_interior_point]
+
+
+def _restored(problem: Problem, solution: Solution, accuracy: Accuracy) -> Solution:
+    """Return a solution moved into its constraints by the shortest way, where that makes it a solved one.
+
+    Many rows of A that nearly contradict each other cost a solver the last digits of feasibility first.
+    """
+    proof = solution.certificate
+    if proof.status in ("solved", "separable") or not np.all(np.isfinite(solution.theta)):
+        return solution
+    metric = Factor(np.diag(problem.design.scale**2))
+    step, _ = constrained_step(problem, solution.theta, np.zeros_like(solution.theta), metric)
+    theta = solution.theta + step
+    scores = problem.design.matvec(theta)
+    value = problem.objective(theta, scores)
+    gap = problem.relative_gap(value, proof.dual_bound)
+    if not (gap <= accuracy.tol and problem.is_feasible(theta)):
+        return solution
+    proof = replace(proof, objective=value, gap=gap, violation=problem.violation(theta), status="solved")
+    return replace(solution, theta=theta, scores=scores, certificate=proof)
 
 
 def _badness(solution: Solution) -> tuple[bool, float]:
