@@ -43,57 +43,55 @@ def counts(estimator, X, y, z):
     return {**passes, "iterations": outcome.solution.certificate.n_iter}
 
 
-# Estimator, sensitive columns, and the most that is allowed: what was counted, and one or two more, since another
-# BLAS rounds otherwise and a step near the tolerance can go either way. A fit starts on a sixth of the people: one
-# more pass over all of them than with a quarter, for far less work on the sample. Passes in single precision are
-# halves, and those over the people near the margin, in most iterations of the hinge loss, count for nothing (they
-# are 41 or 47 for five attributes, as BLAS rounds). The squared hinge's second sandwich is over the people inside
-# the margin, for one pass over everybody less.
+# Estimator, sensitive columns, and the most that is allowed: what was counted under any of OpenBLAS's kernels, and
+# one pass or iteration more, since a step near the tolerance can go either way. Passes in single precision are halves,
+# those over the rows near the margin (most iterations of the hinge loss) count for their share. Every fit ends with
+# passes of its own for what is returned: one step of refinement, and the scores anew.
 RECORDED = {
     "logistic, unconstrained": (
         FairLogisticRegression(constraint=None),
         1,
-        {"matvec": 4, "rmatvec": 5, "sandwich": 0.5, "iterations": 4},
+        {"matvec": 6, "rmatvec": 5.5, "sandwich": 0.5, "iterations": 5},
     ),
     "logistic, c = 0": (
         FairLogisticRegression(),
         1,
-        {"matvec": 6.5, "rmatvec": 7.5, "sandwich": 1.0, "iterations": 6},
+        {"matvec": 10.5, "rmatvec": 8.5, "sandwich": 1.0, "iterations": 6},
     ),
     "logistic, half of c*": (
         FairLogisticRegression(constraint=CovarianceBound(0.5, relative=True)),
         1,
-        {"matvec": 7.5, "rmatvec": 8.5, "sandwich": 1.0, "iterations": 6},
+        {"matvec": 11.5, "rmatvec": 9.5, "sandwich": 1.0, "iterations": 6},
     ),
     "logistic, five attributes": (
         FairLogisticRegression(),
         5,
-        {"matvec": 6.5, "rmatvec": 7.5, "sandwich": 1.0, "iterations": 6},
+        {"matvec": 10.5, "rmatvec": 8.5, "sandwich": 1.0, "iterations": 6},
     ),
     "logistic, 5% more loss": (
         FairLogisticRegression(constraint=LossBound(0.05)),
         1,
-        {"matvec": 32, "rmatvec": 34, "sandwich": 1.5, "iterations": 2},
+        {"matvec": 36, "rmatvec": 28, "sandwich": 2.0, "iterations": 1},
     ),
     "squared hinge, c = 0": (
         FairMarginClassifier(loss="squared_hinge"),
         1,
-        {"matvec": 8.5, "rmatvec": 9.5, "sandwich": 1.5, "iterations": 7},
+        {"matvec": 11.5, "rmatvec": 9.5, "sandwich": 1.0, "iterations": 7},
     ),
     "hinge, unconstrained": (
         FairLinearSVC(constraint=None),
         1,
-        {"matvec": 9, "rmatvec": 16, "sandwich": 0.2, "iterations": 40},
+        {"matvec": 13.5, "rmatvec": 15, "sandwich": 0.2, "iterations": 40},
     ),
     "hinge, c = 0": (
         FairLinearSVC(),
         1,
-        {"matvec": 20, "rmatvec": 31, "sandwich": 0.6, "iterations": 42},
+        {"matvec": 26.5, "rmatvec": 29, "sandwich": 0.6, "iterations": 42},
     ),
     "hinge, five attributes": (
         FairLinearSVC(),
         5,
-        {"matvec": 20, "rmatvec": 31, "sandwich": 0.6, "iterations": 50},
+        {"matvec": 27.5, "rmatvec": 30, "sandwich": 0.6, "iterations": 50},
     ),
 }
 
@@ -110,8 +108,8 @@ def test_many_people_are_gone_through_a_few_times_without_a_hessian_of_all():
     """Samples hand on a Hessian that is nearly everybody's."""
     found = counts(FairLogisticRegression(), *people(300_000, 10))
     assert found["sandwich"] <= 0.5
-    assert found["matvec"] <= 5.5  # one of them in double precision: single precision leads to the answer
-    assert found["rmatvec"] <= 6.5
+    assert found["matvec"] <= 10  # three of them in double precision: single precision leads to the answer
+    assert found["rmatvec"] <= 8
 
 
 def test_a_frontier_goes_through_the_data_a_few_times_a_point():
