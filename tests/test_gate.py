@@ -44,9 +44,9 @@ def counts(estimator, X, y, z):
 
 
 # Estimator, sensitive columns, and the most that is allowed: what was counted under any of OpenBLAS's kernels, and
-# one pass or iteration more, since a step near the tolerance can go either way. Passes in single precision are halves,
-# those over the rows near the margin (most iterations of the hinge loss) count for their share. Every fit ends with
-# passes of its own for what is returned: one step of refinement, and the scores anew.
+# one pass or iteration more, since a step near the tolerance can go either way. Passes in single precision are
+# halves, those over the rows near the margin (most iterations of the hinge loss) count for their share. Every fit
+# ends with passes of its own for what is returned: one step of refinement, and the scores anew.
 RECORDED = {
     "logistic, unconstrained": (
         FairLogisticRegression(constraint=None),

@@ -13,6 +13,7 @@ from test_loss_bound import LOSSES, make_problem, real_sample
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::fairmargin.CovarianceWarning"),
+    pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning"),
     pytest.mark.filterwarnings("ignore:Solution may be inaccurate"),
 ]
 

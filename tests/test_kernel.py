@@ -466,11 +466,12 @@ def test_an_objective_below_its_bound_is_a_gap():
     clf = FairSVC(**TIGHT)
     task = clf._prepare(X, y, None, z)
     task = clf._refine(task, CovarianceBound())
-    solution = run(task, CovarianceBound()).solution
+    outcome = run(task, CovarianceBound())
+    solution = outcome.solution
     proof = solution.certificate
     high = replace(solution, certificate=replace(proof, dual_bound=1.01 * proof.objective))
     seen = Evaluation.of(task, high, task.coefficients(high)[0])
-    certificate = certify(task, high, seen, solution.scores, 1e-6)
+    certificate = certify(task, replace(outcome, solution=high), seen, solution.scores, 1e-6)
     assert certificate.gap > 0.009
     assert certificate.status == "inaccurate"
 

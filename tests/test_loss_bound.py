@@ -14,6 +14,7 @@ from fairmargin import CovarianceBound, FairLinearSVC, FairLogisticRegression, F
 # Clarabel says so when it stops a little short of the tolerances asked for here.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::fairmargin.CovarianceWarning"),
+    pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning"),
     pytest.mark.filterwarnings("ignore:Solution may be inaccurate"),
 ]
 

@@ -51,6 +51,14 @@ def state():
     return list(warnings.filters), blas_threads(), np.geterr(), warnings.showwarning
 
 
+def is_scikit_learns(now, expected):
+    """Whether the filters are those that scikit-learn's own checks set while they run: errors for odd arrays."""
+    added = now[: len(now) - len(expected)]
+    return now[len(added) :] == expected and all(
+        f[0] == "error" and f[2].__module__.startswith("numpy") for f in added
+    )
+
+
 class Watch(threading.Thread):
     """Looks at the process's state for as long as the block runs and keeps every other one it sees."""
 
@@ -65,7 +73,7 @@ class Watch(threading.Thread):
         names = ("warnings.filters", "BLAS threads", "numpy's error state", "warnings.showwarning")
         while not self._done.is_set():
             for name, expected, now in zip(names, self.expected, state(), strict=True):
-                if now != expected:
+                if now != expected and not (name == "warnings.filters" and is_scikit_learns(now, expected)):
                     self.seen[name] = (expected, now)
             self.looks += 1
             time.sleep(0)
@@ -102,9 +110,11 @@ def test_nobody_else_sees_a_change_during_a_fit(name):
     X, y, z = data(2000 if name in ("covariance", "hinge", "no penalty") else 400)
     FITS[name].fit(X, y, sensitive_features=z)  # imports and first uses
     with Watch() as watch:
-        for _ in range(3):
+        for _ in range(50):
             FITS[name].fit(X, y, sensitive_features=z)
-    assert watch.looks > 2
+            if watch.looks >= 5:
+                break
+    assert watch.looks >= 5
     assert watch.seen == {}
 
 

@@ -23,6 +23,10 @@ CVXPY_LOSS = {
 }
 TIGHT = {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-12, "max_iter": 300}
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::fairmargin.CovarianceWarning", "ignore::fairmargin.TrivialClassifierWarning"
+)
+
 
 def draw_problem(seed, n, d, k, kind):
     """Return features, labels, sensitive columns and weights with the awkward parts that ``kind`` names."""

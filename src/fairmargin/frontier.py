@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.base import FairClassifier
 from fairmargin.constraints import CovarianceBound
@@ -28,6 +28,7 @@ from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.problem import Certificate, Problem, Solution
 from fairmargin.sensitive import Sensitive, encode_sensitive
+from fairmargin.validation import validate_weights
 
 __all__ = ["FairnessFrontier", "FrontierDisplay"]
 
@@ -172,7 +173,7 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         y = np.asarray(y)
         sensitive = encode_sensitive(sensitive_features, len(y), groups=False)
-        weight = _check_sample_weight(sample_weight, y[:, None], dtype=np.float64, ensure_non_negative=True)
+        weight = validate_weights(sample_weight, y[:, None])
         _check_labels(y, self.classes_, name)
         people = _population(y == self.classes_[1], weight, sensitive)
         return pd.DataFrame([_measures(e.decision_function(X) >= 0, people, name) for e in self.estimators_])
@@ -309,7 +310,7 @@ def _check_set(name: str, data: tuple[Any, ...], task: Task) -> None:
     _check_labels(y, task.data.classes, name)
     encode_sensitive(data[2], len(y), groups=False)
     if len(data) == 4:
-        _check_sample_weight(data[3], y[:, None], dtype=np.float64, ensure_non_negative=True)
+        validate_weights(data[3], y[:, None])
 
 
 def _check_labels(y: NDArray[Any], classes: NDArray[Any], name: str) -> None:

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.base import FairClassifier, document
 from fairmargin.constraints import CovarianceBound
 from fairmargin.formulations import Outcome, Task, certify_function
 from fairmargin.losses import Loss, get_loss
 from fairmargin.problem import Certificate
+from fairmargin.validation import validate_features
 
 __all__ = ["FairLinearSVC", "FairLogisticRegression", "FairMarginClassifier"]
 
@@ -35,8 +36,7 @@ class _FairLinear(FairClassifier):
     def decision_function(self, X: Any) -> Array:
         """Return the scores ``f(x) = w.x + b``, shape (n,)."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self._scores(X)
+        return self._scores(validate_features(self, X))
 
 
 @document

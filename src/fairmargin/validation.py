@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -18,7 +19,15 @@ from fairmargin.exceptions import DisparateTreatmentError
 from fairmargin.inputs import check_container
 from fairmargin.sensitive import Sensitive, encode_sensitive
 
-__all__ = ["TrainingData", "check_count", "check_flag", "check_number", "validate_training"]
+__all__ = [
+    "TrainingData",
+    "check_count",
+    "check_flag",
+    "check_number",
+    "validate_features",
+    "validate_training",
+    "validate_weights",
+]
 
 Array = NDArray[np.float64]
 
@@ -40,6 +49,26 @@ class TrainingData:
     sensitive: Sensitive | None
     kept: NDArray[np.intp]
     n_given: int
+
+
+# scikit-learn's checks set warning filters, which belong to the whole process, for as long as they run. Two at once
+# could restore each other's: one at a time.
+_ALONE = threading.RLock()
+
+
+def validate_features(estimator: Any, X: Any, *, reset: bool = False) -> Any:
+    """Return the features of people to decide on: checked, as an array or a CSR matrix of floats.
+
+    ``reset`` is for the first look at data, which fixes the number and names of columns.
+    """
+    with _ALONE:
+        return validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+
+
+def validate_weights(sample_weight: Any, like: Any) -> Array:
+    """Return non-negative sample weights (N,), one per row of ``like``; ones for None."""
+    with _ALONE:
+        return _check_sample_weight(sample_weight, like, dtype=np.float64, ensure_non_negative=True)
 
 
 def validate_training(
@@ -65,10 +94,11 @@ def validate_training(
     if sample_weight is not None and not isinstance(sample_weight, Real):
         check_container(sample_weight, "sample_weight")
     names = _column_names(X)
-    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None)
+    with _ALONE:
+        X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None)
     classes, signed = _binary_labels(y)
     n = X.shape[0]
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weight = validate_weights(sample_weight, X)
     kept = np.flatnonzero(weight > 0) if sample_weight is not None else np.arange(n)
     if len(kept) == 0:
         raise ValueError("Every sample weight is zero: there is nobody to learn from.")
@@ -96,8 +126,9 @@ def _binary_labels(y: Any) -> tuple[NDArray[Any], Array]:
         upper = y == classes[1]
         if classes[0] < classes[1] and np.all(classes == np.rint(classes)) and np.all(upper | (y == classes[0])):
             return classes, 2.0 * upper - 1.0  # plainly in order
-    check_classification_targets(y)
-    kind = type_of_target(y, input_name="y")
+    with _ALONE:
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y")
     classes, codes = np.unique(y, return_inverse=True)
     if kind != "binary" or len(classes) > 2:
         raise ValueError(

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.kernel.parameters import KernelParameters, tag_inputs, warn_of_rank
+from fairmargin.validation import validate_features
 
 __all__ = ["KernelFeatures"]
 
@@ -97,7 +98,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _fit(self, X: Any) -> Array:
         parameters = KernelParameters.of(self, self.tol, "tol")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = validate_features(self, X, reset=True)
         n = X.shape[0]
         gram = parameters.gram(X, np.arange(n), n, np.ones(n))
         found = parameters.factorise(gram, parameters.tol, parameters.max_rank or n)
@@ -116,7 +117,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         For a precomputed kernel, ``X`` has one column per training row.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_features(self, X)
         if self._kernel is None:
             return np.asarray(X[:, self.landmark_indices_] @ self.basis_, dtype=np.float64)
         return self._kernel.apply(X, self.landmarks_, self.basis_)

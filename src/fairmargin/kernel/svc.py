@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.base import FairClassifier, document
 from fairmargin.constraints import Constraint, CovarianceBound
@@ -22,7 +22,7 @@ from fairmargin.kernel.refinement import refine
 from fairmargin.kernel.span import Span
 from fairmargin.losses import Loss, get_loss
 from fairmargin.problem import Certificate
-from fairmargin.validation import TrainingData
+from fairmargin.validation import TrainingData, validate_features
 
 __all__ = ["FairSVC"]
 
@@ -255,7 +255,7 @@ class FairSVC(FairClassifier):
         For a precomputed kernel, ``X`` has one column per training row.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_features(self, X)
         if self._kernel is None:
             return np.asarray(X[:, self.support_] @ self.dual_coef_[0], dtype=np.float64) + self.intercept_[0]
         return self._kernel.apply(X, self.support_vectors_, self.dual_coef_[0]) + self.intercept_[0]

@@ -56,6 +56,10 @@ class PRuleOutcome(Outcome):
 
     warns_of_constants: ClassVar[bool] = True
 
+    def fitted_attributes(self) -> dict[str, Any]:
+        """Return the fitted attributes, with the rule that the final decisions reach."""
+        return super().fitted_attributes() | {"p_rule_": self.judge.reached(self.solution.scores)}
+
     def broken(self, scores: Array) -> Array:
         """Return by how many percentage points the decisions miss the rule; not positive where they keep it."""
         return np.array([self.judge.percent - self.judge.reached(scores)])
