@@ -24,12 +24,18 @@ VALUES = {
     "hinge": lambda m: np.maximum(1 - m, 0),
     "squared_hinge": lambda m: np.maximum(1 - m, 0) ** 2,
     "smoothed_hinge": lambda m: np.where(m < 0.5, 0.75 - m, np.maximum(1 - m, 0) ** 2),
+    "modified_huber": lambda m: np.where(m < -1, -4 * m, np.maximum(1 - m, 0) ** 2),
 }
 SLOPES = {  # |l'(m)|
     "logistic": lambda m: np.exp(-np.logaddexp(0, m.astype(float))),
     "hinge": lambda m: (m <= 1) * 1.0,
     "squared_hinge": lambda m: 2 * np.maximum(1 - m, 0),
     "smoothed_hinge": lambda m: np.clip(2 * (1 - m), 0, 1),
+    "modified_huber": lambda m: np.clip(2 * (1 - m), 0, 4),
+}
+COUNTS = {  # who counts when groups are compared, by notion, given labels in {-1, +1}
+    "selection_rate": lambda signed: np.ones(len(signed)),
+    "true_positive_rate": lambda signed: (signed > 0) * 1.0,
 }
 
 
@@ -39,6 +45,12 @@ def loss_of(model):
     if isinstance(loss, str):
         return VALUES[loss], SLOPES[loss]
     return loss.value, lambda m: np.abs(loss.derivative(m))
+
+
+def who_counts(model, signed):
+    """Return 1 for the people who count under the notion of the constraint, 0 for the others."""
+    notion = getattr(model.constraint, "notion", "selection_rate")
+    return COUNTS[notion if isinstance(notion, str) else notion.name](signed)
 
 
 def signs(model, y):
@@ -120,7 +132,8 @@ class Recomputed:
         Z = self.columns()
         share = (self.weight / self.weight.sum())[:, None]
         largest = np.abs(Z).max(axis=0)
-        Z = Z - (Z * share).sum(axis=0)
+        counts = who_counts(self.model, self.signed)[:, None]
+        Z = counts * (Z - (Z * share * counts).sum(axis=0) / (share * counts).sum())
         weighted = Z * share
         rounding = np.abs(weighted).T @ self.errors + 4 * EPS * largest * (share[:, 0] @ np.abs(self.scores))
         rounding += 4 * EPS * len(self.scores) ** 0.5 * (np.abs(weighted).T @ np.abs(self.scores))

@@ -10,12 +10,20 @@ from fairmargin.losses import (
     HingeLoss,
     LogisticLoss,
     Loss,
+    ModifiedHuberLoss,
     SmoothedHingeLoss,
     SquaredHingeLoss,
     get_loss,
 )
 
-LOSSES = [LogisticLoss(), HingeLoss(), SquaredHingeLoss(), SmoothedHingeLoss(), SmoothedHingeLoss(0.1)]
+LOSSES = [
+    LogisticLoss(),
+    HingeLoss(),
+    SquaredHingeLoss(),
+    SmoothedHingeLoss(),
+    SmoothedHingeLoss(0.1),
+    ModifiedHuberLoss(),
+]
 SMOOTH = [loss for loss in LOSSES if loss.smooth]
 margins = st.floats(-50, 50)
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -97,6 +105,13 @@ def test_the_logistic_loss_neither_overflows_nor_loses_digits():
 def test_the_smoothed_hinge_tends_to_the_hinge():
     m = np.linspace(-3, 3, 101)
     assert np.max(np.abs(SmoothedHingeLoss(1e-6).value(m) - HingeLoss().value(m))) <= 1e-6
+
+
+def test_the_modified_huber_loss_is_the_squared_hinge_with_a_straight_tail():
+    loss = ModifiedHuberLoss()
+    assert at(loss.value, -5.0, -1.0, 0.0, 0.5, 1.0, 3.0) == [20.0, 4.0, 1.0, 0.25, 0.0, 0.0]
+    assert at(loss.derivative, -5.0, -1.0, 0.0, 1.0) == [-4.0, -4.0, -2.0, 0.0]
+    assert at(loss.inverse, 0.0, 1.0, 4.0, 20.0) == [1.0, 0.0, -1.0, -5.0]
 
 
 @pytest.mark.parametrize("width", [0.0, -1.0, np.nan, np.inf])

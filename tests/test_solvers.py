@@ -18,6 +18,7 @@ from fairmargin.solvers.proximal import solve_proximal
 from fairmargin.solvers.quadratic_step import Factor, solve_active_rows, solve_box_dual
 
 TOL = 1e-9
+CURVATURES = {"logistic": 0.25, "squared_hinge": 2.0, "smoothed_hinge": 2.0, "modified_huber": 2.0}  # largest l''
 
 
 def random_problem(loss, seed=0, n=150, d=5, k=2, C=1.0, c=0.02, kind=(), sparse=False, intercept=True):
@@ -75,7 +76,7 @@ def check_optimal(problem, solution, tol=TOL):
         assert problem.weight @ (np.maximum(1 - margins, 0) - a * (1 - margins)) <= 10 * tol * unit
     else:
         # A loss of curvature at most Q has a Fenchel gap of at least (a + l'(m))^2 / (2 Q) at a pair (m, a).
-        curvature = {"logistic": 0.25, "squared_hinge": 2.0, "smoothed_hinge": 2.0}[problem.loss.name]
+        curvature = CURVATURES[problem.loss.name]
         off = a + problem.loss.derivative(margins)
         assert problem.weight @ off**2 / (2.0 * curvature) <= 10 * tol * unit
 
@@ -95,6 +96,7 @@ SOLVERS = {
     "newton, logistic": ("logistic", solve_newton),
     "newton, squared hinge": ("squared_hinge", solve_newton),
     "newton, smoothed hinge": ("smoothed_hinge", solve_newton),
+    "newton, modified huber": ("modified_huber", solve_newton),
     "multipliers, hinge": ("hinge", solve_multipliers),
     "interior point, hinge": ("hinge", solve_interior_point),
 }

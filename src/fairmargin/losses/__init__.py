@@ -16,5 +16,15 @@ with :func:`register` and imported here; see CONTRIBUTING.
 from fairmargin.losses.base import Loss, get_loss, register
 from fairmargin.losses.hinges import HingeLoss, SmoothedHingeLoss, SquaredHingeLoss
 from fairmargin.losses.logistic import LogisticLoss
+from fairmargin.losses.modified_huber import ModifiedHuberLoss
 
-__all__ = ["HingeLoss", "LogisticLoss", "Loss", "SmoothedHingeLoss", "SquaredHingeLoss", "get_loss", "register"]
+__all__ = [
+    "HingeLoss",
+    "LogisticLoss",
+    "Loss",
+    "ModifiedHuberLoss",
+    "SmoothedHingeLoss",
+    "SquaredHingeLoss",
+    "get_loss",
+    "register",
+]

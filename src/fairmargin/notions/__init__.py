@@ -14,5 +14,6 @@ here; see CONTRIBUTING.
 
 from fairmargin.notions.base import Notion, get_notion, register
 from fairmargin.notions.selection_rate import SelectionRate
+from fairmargin.notions.true_positive_rate import TruePositiveRate
 
-__all__ = ["Notion", "SelectionRate", "get_notion", "register"]
+__all__ = ["Notion", "SelectionRate", "TruePositiveRate", "get_notion", "register"]
