@@ -297,7 +297,10 @@ class Problem:
     @cached_property
     def at_zero(self) -> float:
         """``L`` at ``theta = 0``."""
-        return float(self.weight @ self.loss.value(np.zeros_like(self.y))) + self.offset
+        value = self.loss.value(np.zeros(1))
+        # The same for every row, unless every row has a loss of its own.
+        losses = self.weight.sum() * value[0] if value.shape == (1,) else self.weight @ value
+        return float(losses) + self.offset
 
     def gap_unit(self, value: float) -> float:
         """Return what gaps are relative to: the objective, or 1e-16 of it at ``theta = 0`` where that is more."""

@@ -25,8 +25,8 @@ class Point:
     Attributes
     ----------
     theta : (p,)
-    scores, alpha, curvature : (N,)
-        ``Xa theta``, ``-c_i l'(m_i)`` and ``l''(m_i)``.
+    scores, losses, alpha, curvature : (N,)
+        ``Xa theta``, ``l(m_i)``, ``-c_i l'(m_i)`` and ``l''(m_i)``.
     objective : float
     n_curved : int
         Rows with ``l'' > 0``.
@@ -38,6 +38,7 @@ class Point:
 
     theta: Array
     scores: Array
+    losses: Array
     alpha: Array
     curvature: Array
     objective: float
@@ -55,23 +56,25 @@ def evaluate(problem: Problem, theta: Array, scores: Array) -> Point:
     """Return the point without its gradient: no pass over the data."""
     n = len(scores)
     if n <= _LARGE:
-        loss, alpha, curvature = _losses(problem.loss, problem.y, problem.weight, scores)
+        losses, alpha, curvature = _losses(problem.loss, problem.y, problem.weight, scores)
+        total = float(problem.weight @ losses)
     else:
-        alpha, curvature, loss = np.empty_like(scores), np.empty_like(scores), 0.0
+        losses, alpha, curvature, total = *(np.empty_like(scores) for _ in range(3)), 0.0
         for start in range(0, n, _BLOCK):
             block = slice(start, start + _BLOCK)
-            part, alpha[block], curvature[block] = _losses(
-                problem.loss.of(block), problem.y[block], problem.weight[block], scores[block]
+            weight = problem.weight[block]
+            losses[block], alpha[block], curvature[block] = _losses(
+                problem.loss.of(block), problem.y[block], weight, scores[block]
             )
-            loss += part
+            total += float(weight @ losses[block])
     n_curved = n if curvature.min() > 0 else int(np.count_nonzero(curvature))
-    return Point(theta, scores, alpha, curvature, loss + problem.penalty(theta), n_curved)
+    return Point(theta, scores, losses, alpha, curvature, total + problem.penalty(theta), n_curved)
 
 
-def _losses(loss: Loss, y: Array, weight: Array, scores: Array) -> tuple[float, Array, Array]:
+def _losses(loss: Loss, y: Array, weight: Array, scores: Array) -> tuple[Array, Array, Array]:
     value, slope, curvature = loss.derivatives(y * scores)
     slope *= weight
-    return float(weight @ value), np.negative(slope, out=slope), curvature
+    return value, np.negative(slope, out=slope), curvature
 
 
 def add_gradient(problem: Problem, point: Point, with_dual: bool) -> Point:
@@ -80,22 +83,22 @@ def add_gradient(problem: Problem, point: Point, with_dual: bool) -> Point:
     point.gradient = problem.penalty_gradient(point.theta) - pull
     if with_dual:
         # Fenchel's equality: -c l*(-a) = c l(m) + alpha m at a = -l'(m).
-        margins = problem.y * point.scores
-        dual = problem.weight * problem.loss.value(margins) + point.alpha * margins
+        dual = problem.weight * point.losses + point.alpha * (problem.y * point.scores)
         point.dual = problem.sum_up(float(dual.sum()), point.alpha, pull, dual)
     return point
 
 
-def centre_intercept(problem: Problem, point: Point) -> Point:
+def centre_intercept(problem: Problem, point: Point, goal: float) -> Point:
     """Return the point with one Newton step of the intercept alone: no pass over the data.
 
-    The dual bound loses what is left of the intercept's gradient, and is quadratic in all others.
+    The dual bound loses about what is left of the intercept's gradient, and is quadratic in all others: nothing is
+    done where that is well below the ``goal`` for the gap.
     """
     if not problem.design.fit_intercept or problem.ridge[-1] > 0 or np.any(problem.rows[:, -1]):
         return point
     tilt = 0.0 if problem.tilt is None else float(problem.tilt[-1])
     slope, curve = tilt - float(point.alpha @ problem.y), float(problem.weight @ point.curvature)
-    if not abs(slope) < 1e-2 * curve:  # not close to the optimum
+    if abs(slope) <= 0.1 * goal or not abs(slope) < 1e-2 * curve:  # close enough, or not close at all
         return point
     theta = point.theta.copy()
     theta[-1] -= slope / curve

@@ -41,10 +41,12 @@ def solve_newton(problem: Problem, *, start: Start | None = None, accuracy: Accu
         raise ValueError(f"Newton's method needs a smooth loss; the {problem.loss.name} loss is not.")
     accuracy = Accuracy() if accuracy is None else accuracy
     start, point = _begin(problem, start)
-    point = add_gradient(problem, centre_intercept(problem, point) if accuracy.proof else point, accuracy.proof)
+    progress = _Progress(problem, accuracy, start.n_iter)
+    if accuracy.proof:
+        point = centre_intercept(problem, point, accuracy.tol * problem.gap_unit(point.objective))
+    point = add_gradient(problem, point, accuracy.proof)
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
     curvature = Curvature(problem, start.hessian)
-    progress = _Progress(problem, accuracy, start.n_iter)
     while True:
         # 1. Test: how far is this point from the optimum, and is there progress?
         progress.measure(point, multipliers)
@@ -66,7 +68,7 @@ def solve_newton(problem: Problem, *, start: Start | None = None, accuracy: Accu
             continue
         # 5. Evaluate the gradient there, and learn from its change.
         if accuracy.proof:
-            trial = centre_intercept(problem, trial)
+            trial = centre_intercept(problem, trial, progress.goal)
         last, point = point, add_gradient(problem, trial, accuracy.proof)
         curvature.learn(last, point)
 
@@ -186,7 +188,7 @@ class _Finish:
         scores = self.problem.design.matvec(theta)
         ending: Status = self.progress.ending or "inaccurate"
         if self.point.dual is None:
-            return Solution(theta, multipliers, scores, self.point.alpha, self._unproved(theta, scores), self.hessian)
+            return Solution(theta, multipliers, scores, self.point.alpha, self._unproved(theta), self.hessian)
         proof = self.problem.certify(
             theta,
             multipliers,
@@ -199,10 +201,10 @@ class _Finish:
         alpha = self.problem.balanced(self.point.alpha, multipliers, self.point.dual)
         return Solution(theta, multipliers, scores, alpha, proof, self.hessian)
 
-    def _unproved(self, theta: Array, scores: Array) -> Certificate:
-        """Return a certificate that repeats the estimated gap."""
+    def _unproved(self, theta: Array) -> Certificate:
+        """Return a certificate that repeats the estimated gap and the objective one step before."""
         problem, progress = self.problem, self.progress
-        value = problem.objective(theta, scores)
+        value = self.point.objective
         is_solved = progress.is_close and problem.is_feasible(theta)
         status: Status = "solved" if is_solved else progress.ending or "inaccurate"
         gap = progress.gap / problem.gap_unit(value)
