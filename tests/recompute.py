@@ -133,7 +133,7 @@ class Recomputed:
         share = (self.weight / self.weight.sum())[:, None]
         largest = np.abs(Z).max(axis=0)
         counts = who_counts(self.model, self.signed)[:, None]
-        Z = counts * (Z - (Z * share * counts).sum(axis=0) / (share * counts).sum())
+        Z = counts * (Z - (Z * share * counts).sum(axis=0) / (share * counts).sum()) / (share * counts).sum()
         weighted = Z * share
         rounding = np.abs(weighted).T @ self.errors + 4 * EPS * largest * (share[:, 0] @ np.abs(self.scores))
         rounding += 4 * EPS * len(self.scores) ** 0.5 * (np.abs(weighted).T @ np.abs(self.scores))

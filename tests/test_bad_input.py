@@ -339,3 +339,14 @@ def test_metrics_refuse_too():
         p_rule(None, [0, 1, 1], sensitive_features=[0.5, 1.5, 2.5])
     with pytest.raises(ValueError, match="give pos_label"):
         p_rule(None, ["a", "b", "c"], sensitive_features=[0, 1, 1])
+
+
+def test_a_refit_that_fails_leaves_no_classifier():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4))
+    y = (X[:, 0] > 0).astype(int)
+    model = FairLogisticRegression(constraint=None).fit(X, y)
+    with pytest.raises(ValueError, match=r"only one class \(1\)"):
+        model.fit(X[:, :3], np.ones(50, dtype=int))
+    with pytest.raises(NotFittedError):
+        model.predict(X)

@@ -183,3 +183,13 @@ def test_a_hundred_points_of_adult():
     assert max(e.certificate_.gap for e in frontier.estimators_) <= 1e-8
     # Continuation, not a hundred fits: two or three steps a point.
     assert np.mean([e.n_iter_ for e in frontier.estimators_]) <= 4
+
+
+def test_a_frontier_that_fails_keeps_what_it_had():
+    X, y, Z = make_problem(8)
+    frontier = FairnessFrontier(FairLinearSVC(), n_points=5).fit(X, y, sensitive_features=Z)
+    frontier.set_params(n_points=3, estimator=FairLinearSVC(C=np.inf))
+    line = np.r_[np.linspace(-3, -1, 20), np.linspace(1, 3, 20)]
+    with pytest.raises(ValueError, match="separated without any loss"):
+        frontier.fit(line[:, None], (line > 0).astype(int), sensitive_features=np.arange(40) % 2)
+    assert len(frontier.estimators_) == len(frontier.table_) == 5

@@ -56,42 +56,42 @@ RECORDED = {
     "logistic, c = 0": (
         FairLogisticRegression(),
         1,
-        {"matvec": 10.5, "rmatvec": 8.5, "sandwich": 1.0, "iterations": 6},
+        {"matvec": 11.5, "rmatvec": 9.5, "sandwich": 1.0, "iterations": 6},
     ),
     "logistic, half of c*": (
         FairLogisticRegression(constraint=CovarianceBound(0.5, relative=True)),
         1,
-        {"matvec": 11.5, "rmatvec": 9.5, "sandwich": 1.0, "iterations": 6},
+        {"matvec": 13, "rmatvec": 11, "sandwich": 1.0, "iterations": 8},
     ),
     "logistic, five attributes": (
         FairLogisticRegression(),
         5,
-        {"matvec": 10.5, "rmatvec": 8.5, "sandwich": 1.0, "iterations": 6},
+        {"matvec": 11.5, "rmatvec": 9.5, "sandwich": 1.0, "iterations": 6},
     ),
     "logistic, 5% more loss": (
         FairLogisticRegression(constraint=LossBound(0.05)),
         1,
-        {"matvec": 36, "rmatvec": 28, "sandwich": 2.0, "iterations": 1},
+        {"matvec": 39, "rmatvec": 31, "sandwich": 2.0, "iterations": 1},
     ),
     "squared hinge, c = 0": (
         FairMarginClassifier(loss="squared_hinge"),
         1,
-        {"matvec": 11.5, "rmatvec": 9.5, "sandwich": 1.0, "iterations": 7},
+        {"matvec": 13, "rmatvec": 11, "sandwich": 1.0, "iterations": 8},
     ),
     "hinge, unconstrained": (
         FairLinearSVC(constraint=None),
         1,
-        {"matvec": 13.5, "rmatvec": 15, "sandwich": 0.2, "iterations": 40},
+        {"matvec": 14.5, "rmatvec": 16, "sandwich": 0.2, "iterations": 41},
     ),
     "hinge, c = 0": (
         FairLinearSVC(),
         1,
-        {"matvec": 26.5, "rmatvec": 29, "sandwich": 0.6, "iterations": 42},
+        {"matvec": 27.5, "rmatvec": 30, "sandwich": 0.6, "iterations": 42},
     ),
     "hinge, five attributes": (
         FairLinearSVC(),
         5,
-        {"matvec": 27.5, "rmatvec": 30, "sandwich": 0.6, "iterations": 50},
+        {"matvec": 28.5, "rmatvec": 31, "sandwich": 0.6, "iterations": 50},
     ),
 }
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cvxpy_reference import solve_reference
 from fairmargin import CovarianceBound, FairLinearSVC, FairLogisticRegression, FairMarginClassifier, LossBound
+from fairmargin.datasets import make_linear_synthetic
 
 # Clarabel says so when it stops a little short of the tolerances asked for here.
 pytestmark = [
@@ -169,3 +170,10 @@ def test_bad_norms_and_weights_are_refused():
         FairLogisticRegression(constraint=LossBound(0.1, weights={"age": 1})).fit(X, y, sensitive_features=Z)
     with pytest.raises(ValueError, match="Every attribute has weight 0"):
         FairLogisticRegression(constraint=LossBound(0.1, weights={"sensitive": 0})).fit(X, y, sensitive_features=Z)
+
+
+@pytest.mark.parametrize("C", [1e-15, 1e-9])
+def test_a_tiny_loss_is_not_a_loss_of_zero(C):
+    X, y, z = make_linear_synthetic(200, random_state=0)
+    model = FairLogisticRegression(C=C, constraint=LossBound(0.05)).fit(X, y, sensitive_features=z)
+    assert model.loss_increase_ <= 0.05 + 1e-8

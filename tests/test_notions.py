@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairmargin import CovarianceBound, FairMarginClassifier, LossBound
+from fairmargin import CovarianceBound, FairMarginClassifier, FairnessFrontier, LossBound
 from fairmargin.datasets import make_linear_synthetic
 from fairmargin.notions import TruePositiveRate, get_notion
 
@@ -93,3 +93,20 @@ def test_notions_are_known_by_name():
     assert repr(TruePositiveRate()) == "TruePositiveRate()"
     with pytest.raises(ValueError, match=r"notion must be one of .*'true_positive_rate'"):
         CovarianceBound(0.0, notion="equal_opportunity")
+
+
+@every_notion
+def test_a_bound_is_about_the_covariance_among_the_people_who_count(data, notion):
+    model = fit(data, CovarianceBound(0.01, notion=notion))
+    value, _ = covariance_among(model, data, COUNTS[notion](data[1]))
+    assert abs(value) == pytest.approx(0.01, rel=1e-6)
+
+
+@every_notion
+def test_a_frontier_keeps_the_notion(data, notion):
+    X, y, z = data
+    estimator = FairMarginClassifier(constraint=CovarianceBound(notion=notion))
+    frontier = FairnessFrontier(estimator, n_points=3).fit(X, y, sensitive_features=z)
+    value, size = covariance_among(frontier.estimators_[-1], data, COUNTS[notion](y))
+    assert abs(value) <= 1e-8 * size
+    assert frontier.estimators_[1].constraint.notion == notion

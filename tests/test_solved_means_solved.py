@@ -232,3 +232,32 @@ def test_one_huge_weight(loss, huge):
     model, told = fit(FairMarginClassifier(loss), X, y, sample_weight=weight, sensitive_features=z)
     assert model.certificate_.status == "solved" or huge > 1e9
     check(model, told, X, y, sample_weight=weight, sensitive_features=z)
+
+
+@pytest.mark.parametrize("tol", [1e-9, 9e-7])
+def test_a_bound_that_does_not_bind_still_gets_a_proof(tol):
+    """Of many rows, the unconstrained classifier that a bound is compared with is found in single precision."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120_000, 1))
+    z = rng.integers(0, 2, len(X))
+    y = (X[:, 0] + rng.normal(size=len(X)) > 0).astype(int)
+    proof = (
+        FairMarginClassifier(constraint=CovarianceBound(10.0), tol=tol).fit(X, y, sensitive_features=z).certificate_
+    )
+    best = FairMarginClassifier(constraint=None, tol=1e-12).fit(X, y).certificate_
+    assert proof.status == "solved"
+    assert proof.dual_bound <= best.objective * (1 + 1e-13)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("weight", [1e12, 1e18, 1e26, 1e30])
+def test_one_weight_beyond_all_others_does_not_make_everything_solved(loss, weight):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = (X.sum(axis=1) + rng.normal(size=300) > 0).astype(int)
+    s = np.ones(300)
+    s[3] = weight
+    proof = FairMarginClassifier(loss, constraint=None).fit(X, y, s).certificate_
+    if proof.status == "solved":
+        assert abs(proof.objective - proof.dual_bound) <= 1e-9 * proof.objective

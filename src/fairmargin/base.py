@@ -149,6 +149,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         sensitive_features : array, series or frame of shape (n,) or (n, k)
             Sensitive attributes: used here and never in deciding.
         """
+        if hasattr(self, "certificate_"):
+            del self.certificate_  # a fit that fails leaves the estimator unfitted
         constraint = self._constraint()
         task = self._prepare(X, y, sample_weight, sensitive_features)
         task = self._refine(task, constraint)

@@ -44,7 +44,7 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : estimator of this package
-        Its ``constraint`` is not looked at: the frontier has all of them.
+        Of its ``constraint`` only the ``notion`` of fairness is kept: the frontier has all bounds.
     n_points : int, default=21
         Number of points, the unconstrained classifier first and zero covariance last.
     which : {"covariance", "loss"}, default="covariance"
@@ -113,12 +113,14 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         if not isinstance(self.estimator, FairClassifier):
             raise ValueError(f"estimator must be an estimator of this package, got {self.estimator!r}.")
         sets = _read_sets(eval_set)
-        prototype = clone(self.estimator).set_params(constraint=CovarianceBound())
+        notion = getattr(self.estimator.constraint, "notion", CovarianceBound.notion)
+        zero = CovarianceBound(notion=notion)
+        prototype = clone(self.estimator).set_params(constraint=zero)
         task = prototype._prepare(X, y, sample_weight, sensitive_features)
-        task = prototype._refine(task, CovarianceBound())
+        task = prototype._refine(task, zero)
         if self.which == "loss":
             task = replace(task, tol=min(task.tol, 1e-9))  # as LossBound, whose points these are
-        self.estimators_: list[Any] = []
+        estimators: list[Any] = []
         rows = []
         worst: Certificate | None = None
         for name, data in sets.items():
@@ -127,14 +129,14 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         for factor, problem, solution in self._report(self._points(task, free)):
             outcome = settle_ties(Outcome(solution, problem, free), task.tol)
             point = _fitted(prototype, task, factor, outcome)
-            self.estimators_.append(point)
+            estimators.append(point)
             rows.append(_training_row(task, factor, outcome.solution))
             if worst is None or _is_worse(point.certificate_, worst):
                 worst = point.certificate_
         if worst is not None:
             warn_unless_solved(worst, task.tol)
-        self.classes_ = task.data.classes
-        table = _with_losses(pd.DataFrame(rows), free)
+        table = _with_losses(pd.DataFrame(rows), free, task.problem)
+        self.classes_, self.estimators_ = task.data.classes, estimators
         parts = [table, *(self.evaluate(*data, name=name) for name, data in sets.items())]
         self.table_ = pd.concat(parts, axis=1)
         return self
@@ -248,7 +250,8 @@ def _fitted(prototype: Any, task: Task, factor: float, outcome: Outcome) -> Any:
     for name, value in vars(prototype).items():
         if not name.endswith("_") and not isinstance(value, _PLAIN):
             setattr(point, name, clone(value, safe=False))
-    point.constraint = CovarianceBound(round(float(factor), 12), relative=True)
+    notion = prototype.constraint.notion
+    point.constraint = CovarianceBound(round(float(factor), 12), relative=True, notion=notion)
     point._store(task, outcome, warn=False)  # the table shows bought covariance for all points at once
     return point
 
@@ -284,8 +287,8 @@ def _population(label: NDArray[np.bool_], weight: Array, sensitive: Sensitive) -
     return Population(label, weight, tuple(a for a in sensitive.attributes if not a.is_numeric))
 
 
-def _with_losses(table: pd.DataFrame, free: Solution) -> pd.DataFrame:
-    increase = table["objective"].map(lambda value: loss_increase(value, free.objective))
+def _with_losses(table: pd.DataFrame, free: Solution, problem: Problem) -> pd.DataFrame:
+    increase = table["objective"].map(lambda value: loss_increase(value, free.objective, problem))
     most = float(increase.iloc[-1])
     table.insert(2, "loss_increase", increase)
     table.insert(3, "relative_loss", increase / most if most > 0 else 0.0 * increase)

@@ -64,7 +64,9 @@ class Certificate:
     n_iter : int
         Iterations of the solver.
     status : str
-        ``"solved"`` (gap and violation are within tolerance), ``"inaccurate"`` (no further progress),
+        ``"solved"`` (gap and violation are within tolerance; of a gap that is ``tol``, or 1e-6 for
+        ``LossBound(norm="sum")`` and where ``IndividualLossBound`` ends at its bound on the penalty; for
+        ``PRuleBound`` it is the point's problem on its path that is solved), ``"inaccurate"`` (no further progress),
         ``"iteration limit"``, ``"separable"`` (without a penalty the loss falls to zero as the coefficients grow
         without end: there is no optimum).
     """
@@ -302,9 +304,14 @@ class Problem:
         losses = self.weight.sum() * value[0] if value.shape == (1,) else self.weight @ value
         return float(losses) + self.offset
 
+    @cached_property
+    def _least_unit(self) -> float:
+        """1e-16 of the losses at ``theta = 0`` if every row weighed as little as the lightest."""
+        return 1e-16 * len(self.y) * float(self.weight.min()) * float(np.max(self.loss.value(np.zeros(1))))
+
     def gap_unit(self, value: float) -> float:
-        """Return what gaps are relative to: the objective, or 1e-16 of it at ``theta = 0`` where that is more."""
-        return max(abs(value), 1e-16 * abs(self.at_zero), np.finfo(float).tiny)
+        """Return what gaps are relative to: the objective, or rounding where that is (nearly) zero."""
+        return max(abs(value), self._least_unit, np.finfo(float).tiny)
 
     def relative_gap(self, value: float, bound: float) -> float:
         """Return ``|value - bound|``, relative; infinite where a number is beyond what can be held.

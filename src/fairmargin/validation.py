@@ -137,7 +137,9 @@ def _binary_labels(y: Any) -> tuple[NDArray[Any], Array]:
         )
     signed = np.where(codes == 1, 1.0, -1.0)
     if len(classes) < 2:
-        raise ValueError(f"y has only one class ({classes[0]!r}); a classifier needs two classes to learn from.")
+        raise ValueError(
+            f"y has only one class ({classes.tolist()[0]!r}); a classifier needs two classes to learn from."
+        )
     return classes, signed
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import IndividualLossBound
-from fairmargin.formulations.outcome import Outcome, loss_increase
+from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.problem import Problem, Solution
@@ -66,7 +66,7 @@ class IndividualOutcome(Outcome):
     binding : ndarray of int
         Rows of the people whose promise is kept with no room to spare.
     loss_increase : float
-        ``L / L* - 1``.
+        ``L / L* - 1``; nan where ``L*`` is zero.
     """
 
     factor: float = 1.0
@@ -309,6 +309,6 @@ def _outcome(
         free,
         factor=factor,
         binding=task.data.kept[binding],
-        loss_increase=loss_increase(solution.objective, free.objective),
+        loss_increase=solution.objective / free.objective - 1.0 if free.objective > 0 else np.nan,
         promises=promises,
     )

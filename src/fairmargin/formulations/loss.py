@@ -75,7 +75,7 @@ def _ends(task: Task, counted: NDArray[np.bool_]) -> tuple[Solution, Solution]:
 
 
 def _outcome(problem: Problem, solution: Solution, free: Solution, factor: float | None) -> Outcome:
-    increase = loss_increase(solution.objective, free.objective)
+    increase = loss_increase(solution.objective, free.objective, problem)
     return LossBoundOutcome(solution, problem, free, loss_increase=increase, factor=factor)
 
 

@@ -121,9 +121,9 @@ def _missed(task: Task, outcome: Outcome, scores: Array, rounding: float) -> tup
     return np.append(missed, broken), np.append(outcome.problem.room(outcome.solution.theta)[:K] + summed, room)
 
 
-def loss_increase(value: float, best: float) -> float:
+def loss_increase(value: float, best: float, problem: Problem) -> float:
     """Return ``value / best - 1``, where a share of the best objective means something."""
-    if not best > 1e-12:
+    if not best > 1e-12 * problem.at_zero:
         raise ValueError(
             "The data can be separated without any loss, and a share of a loss of zero means nothing; set a finite C."
         )

@@ -42,7 +42,7 @@ def settle_ties(outcome: Outcome, tol: float) -> Outcome:
 
 
 def _clear_shift(scores: Array, window: float) -> float:
-    """Return a shift that lifts the ties above zero and lets nobody else cross it."""
+    """Return a shift that lifts the ties above zero and, if there is one, lets nobody else cross it."""
     for widths in (2.0, 4.0, 8.0):
         if not np.any((scores < -window) & (scores >= -(widths + 1.0) * window)):
             break

@@ -22,7 +22,12 @@ class LogisticLoss(Loss):
 
     def value(self, m: Array) -> Array:
         """Return ``log(1 + exp(-m))`` without overflow."""
-        return np.maximum(-m, 0.0) + np.log1p(np.exp(-np.abs(m)))
+        loss = np.abs(m)
+        np.negative(loss, out=loss)
+        np.exp(loss, out=loss)
+        np.log1p(loss, out=loss)
+        loss -= np.minimum(m, 0.0)
+        return loss
 
     def derivative(self, m: Array) -> Array:
         """Return ``-1 / (1 + exp(m))``."""

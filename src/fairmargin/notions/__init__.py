@@ -6,7 +6,8 @@ positive rates (equal opportunity), and so on. In a covariance bound a notion re
 
     1{i in S} (z_ik - zbar_k^S),   zbar_k^S the (weighted) mean over S,
 
-which leaves the constraint linear in ``w`` and free of the intercept: nothing but this module knows of notions.
+and the mean over everybody by the mean over S: a bound ``c`` is about the covariance among the people who count. The
+constraint stays linear in ``w`` and free of the intercept, so that no solver knows of notions.
 
 One file per notion. A new one derives from :class:`Notion`, is decorated with :func:`register`, and is imported
 here; see CONTRIBUTING.

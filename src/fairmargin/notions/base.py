@@ -35,12 +35,15 @@ class Notion:
         raise NotImplementedError
 
     def centred(self, sensitive: Sensitive, y: Array, weight: Array) -> Array:
-        """Return ``1{i in S} (z_ik - zbar_k^S)``, shape (N, K)."""
+        """Return ``(W / W_S) 1{i in S} (z_ik - zbar_k^S)``, shape (N, K), with W the weight of all and W_S that of S.
+
+        The factor makes the covariance over everybody the covariance among the people who count.
+        """
         chosen = np.flatnonzero(self.counts(y))
         self._check(sensitive, chosen)
         columns = sensitive.columns()
         centred = np.zeros_like(columns)
-        centred[chosen] = centre(columns[chosen], weight[chosen])
+        centred[chosen] = centre(columns[chosen], weight[chosen]) * (weight.sum() / weight[chosen].sum())
         return centred
 
     def _check(self, sensitive: Sensitive, chosen: NDArray[np.intp]) -> None:

@@ -29,7 +29,7 @@ from fairmargin.solvers.hinge import (
     solve_interior_point,
     solve_multipliers,
 )
-from fairmargin.solvers.ladder import Bind, Rung, climb, in_single_precision, start_near
+from fairmargin.solvers.ladder import Bind, Rung, climb, in_single_precision
 from fairmargin.solvers.newton import solve_newton
 from fairmargin.solvers.proximal import solve_proximal
 from fairmargin.solvers.quadratic_step import Factor, constrained_step
@@ -60,7 +60,7 @@ def solve(problem: Problem, *, start: Start | None = None, accuracy: Accuracy | 
             best = best if other is None else min(best, _restored(problem, other, accuracy), key=_badness)
         if problem.loss.smooth:
             return best
-        return centre_flat_intercept(problem, solve_active_set(problem, best, accuracy.tol))
+        return centre_flat_intercept(problem, solve_active_set(problem, best, accuracy.tol), accuracy.tol)
 
 
 def _solvers(problem: Problem) -> tuple[_Solver, list[_Solver]]:
@@ -144,13 +144,14 @@ def solve_with_reference(
     starts = near or (None, None)
     if rung is not None:
         starts = rung.start(rung.first), None
-    if rung is not None and rung.is_everybody and reference_tol > accuracy.tol:
-        reference = _in_double(alone, rung)
-    else:
+    is_proved = rung is None or not rung.is_everybody or reference_tol <= accuracy.tol
+    if rung is None or is_proved:
         reference = solve(alone, start=starts[0], accuracy=accuracy)
+    else:
+        reference = _in_double(alone, rung)
     bound = bind(problem, reference)
-    if bound.violation(reference.theta) == 0.0 and reference.certificate.gap > accuracy.tol:
-        reference = solve(alone, start=start_near(reference), accuracy=accuracy)  # it may be the answer
+    if bound.violation(reference.theta) == 0.0 and not is_proved:  # it may be the answer
+        reference = solve(alone, start=starts[0], accuracy=accuracy)
     if bound.violation(reference.theta) == 0.0:
         return reference, replace(reference, multipliers=np.zeros(bound.n_rows))
     start = starts[1]

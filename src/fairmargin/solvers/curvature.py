@@ -24,9 +24,9 @@ _SINGLE_PIVOT = 1e-4
 # A corrected Hessian is trusted if the smallest pivot is well above the rounding of its update, and the curvature
 # seen is within this factor of the one expected: beyond it, it is noise.
 _SECANT_PIVOT, _CREDIBLE = 1e-8, 10.0
-# A sandwich takes about as long as p / 13 steps: p / 2 multiplications per entry of X at the speed of a matrix product,
-# against two at the speed of memory and a few pointwise functions (measured in single precision, where most are
-# formed). With a fresh one a step leaves exp(-5) of the gap, or less.
+# A sandwich takes about as long as p / 13 steps: p / 2 multiplications per entry of X at the speed of a matrix
+# product, against two at the speed of memory and a few pointwise functions (measured in single precision, where
+# most are formed). With a fresh one a step leaves exp(-5) of the gap, or less.
 _COLUMNS_PER_STEP, _FRESH = 13.0, 5.0
 
 
