@@ -23,7 +23,14 @@ from fairmargin.formulations.task import FeatureMap
 from fairmargin.losses import LogisticLoss, Loss
 from fairmargin.notions import get_notion
 from fairmargin.problem import Certificate
-from fairmargin.validation import TrainingData, check_count, check_flag, check_number, validate_training
+from fairmargin.validation import (
+    ONE_AT_A_TIME,
+    TrainingData,
+    check_count,
+    check_flag,
+    check_number,
+    validate_training,
+)
 
 __all__ = ["FairClassifier", "document"]
 
@@ -155,7 +162,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         task = self._prepare(X, y, sample_weight, sensitive_features)
         task = self._refine(task, constraint)
         outcome = run(task, constraint)
-        self._store(task, outcome)
+        with ONE_AT_A_TIME:
+            self._store(task, outcome)
         warn_unless_solved(self._proof_to_warn_of(outcome), task.tol)
         return self
 

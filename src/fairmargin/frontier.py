@@ -28,7 +28,7 @@ from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.problem import Certificate, Problem, Solution
 from fairmargin.sensitive import Sensitive, encode_sensitive
-from fairmargin.validation import validate_weights
+from fairmargin.validation import ONE_AT_A_TIME, validate_weights
 
 __all__ = ["FairnessFrontier", "FrontierDisplay"]
 
@@ -115,7 +115,8 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         sets = _read_sets(eval_set)
         notion = getattr(self.estimator.constraint, "notion", CovarianceBound.notion)
         zero = CovarianceBound(notion=notion)
-        prototype = clone(self.estimator).set_params(constraint=zero)
+        with ONE_AT_A_TIME:
+            prototype = clone(self.estimator).set_params(constraint=zero)
         task = prototype._prepare(X, y, sample_weight, sensitive_features)
         task = prototype._refine(task, zero)
         if self.which == "loss":
@@ -123,22 +124,25 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         estimators: list[Any] = []
         rows = []
         worst: Certificate | None = None
-        for name, data in sets.items():
-            _check_set(name, data, task)
+        with ONE_AT_A_TIME:
+            for name, data in sets.items():
+                _check_set(name, data, task)
         free = task.solve(task.problem.unconstrained())
         for factor, problem, solution in self._report(self._points(task, free)):
             outcome = settle_ties(Outcome(solution, problem, free), task.tol)
-            point = _fitted(prototype, task, factor, outcome)
+            with ONE_AT_A_TIME:
+                point = _fitted(prototype, task, factor, outcome)
             estimators.append(point)
             rows.append(_training_row(task, factor, outcome.solution))
             if worst is None or _is_worse(point.certificate_, worst):
                 worst = point.certificate_
         if worst is not None:
             warn_unless_solved(worst, task.tol)
-        table = _with_losses(pd.DataFrame(rows), free, task.problem)
-        self.classes_, self.estimators_ = task.data.classes, estimators
-        parts = [table, *(self.evaluate(*data, name=name) for name, data in sets.items())]
-        self.table_ = pd.concat(parts, axis=1)
+        with ONE_AT_A_TIME:
+            table = _with_losses(pd.DataFrame(rows), free, task.problem)
+            self.classes_, self.estimators_ = task.data.classes, estimators
+            parts = [table, *(self.evaluate(*data, name=name) for name, data in sets.items())]
+            self.table_ = pd.concat(parts, axis=1)
         return self
 
     def _points(self, task: Task, free: Solution) -> Iterable[_Point]:

@@ -20,6 +20,7 @@ from fairmargin.inputs import check_container
 from fairmargin.sensitive import Sensitive, encode_sensitive
 
 __all__ = [
+    "ONE_AT_A_TIME",
     "TrainingData",
     "check_count",
     "check_flag",
@@ -51,9 +52,9 @@ class TrainingData:
     n_given: int
 
 
-# scikit-learn's checks set warning filters, which belong to the whole process, for as long as they run. Two at once
-# could restore each other's: one at a time.
-_ALONE = threading.RLock()
+# Checks and conversions of scikit-learn and pandas set warning filters, which belong to the whole process, for as
+# long as they run. Two at once could restore each other's: what calls them does so under this lock.
+ONE_AT_A_TIME = threading.RLock()
 
 
 def validate_features(estimator: Any, X: Any, *, reset: bool = False) -> Any:
@@ -61,13 +62,13 @@ def validate_features(estimator: Any, X: Any, *, reset: bool = False) -> Any:
 
     ``reset`` is for the first look at data, which fixes the number and names of columns.
     """
-    with _ALONE:
+    with ONE_AT_A_TIME:
         return validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
 
 
 def validate_weights(sample_weight: Any, like: Any) -> Array:
     """Return non-negative sample weights (N,), one per row of ``like``; ones for None."""
-    with _ALONE:
+    with ONE_AT_A_TIME:
         return _check_sample_weight(sample_weight, like, dtype=np.float64, ensure_non_negative=True)
 
 
@@ -94,7 +95,7 @@ def validate_training(
     if sample_weight is not None and not isinstance(sample_weight, Real):
         check_container(sample_weight, "sample_weight")
     names = _column_names(X)
-    with _ALONE:
+    with ONE_AT_A_TIME:
         X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None)
     classes, signed = _binary_labels(y)
     n = X.shape[0]
@@ -104,7 +105,8 @@ def validate_training(
         raise ValueError("Every sample weight is zero: there is nobody to learn from.")
     sensitive = None
     if sensitive_features is not None:
-        sensitive = encode_sensitive(sensitive_features, n)
+        with ONE_AT_A_TIME:
+            sensitive = encode_sensitive(sensitive_features, n)
         _check_disparate_treatment(X, names, sensitive)
     if len(kept) < n:
         X, signed, weight = X[kept], signed[kept], weight[kept]
@@ -126,7 +128,7 @@ def _binary_labels(y: Any) -> tuple[NDArray[Any], Array]:
         upper = y == classes[1]
         if classes[0] < classes[1] and np.all(classes == np.rint(classes)) and np.all(upper | (y == classes[0])):
             return classes, 2.0 * upper - 1.0  # plainly in order
-    with _ALONE:
+    with ONE_AT_A_TIME:
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y")
     classes, codes = np.unique(y, return_inverse=True)
