@@ -164,7 +164,10 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         outcome = run(task, constraint)
         with ONE_AT_A_TIME:
             self._store(task, outcome)
-        warn_unless_solved(self._proof_to_warn_of(outcome), task.tol)
+        proof = self._proof_to_warn_of(outcome)
+        if proof.status == "solved" and outcome.unconstrained is not None:  # what losses and covariances refer to
+            proof = outcome.unconstrained.certificate
+        warn_unless_solved(proof, task.tol)
         return self
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> Task:

@@ -123,7 +123,7 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
             task = replace(task, tol=min(task.tol, 1e-9))  # as LossBound, whose points these are
         estimators: list[Any] = []
         rows = []
-        worst: Certificate | None = None
+        worst: Certificate | None = None  # of the points and of the unconstrained classifier they refer to
         with ONE_AT_A_TIME:
             for name, data in sets.items():
                 _check_set(name, data, task)
