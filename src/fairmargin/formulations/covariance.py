@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import CovarianceBound
-from fairmargin.formulations.outcome import Outcome
+from fairmargin.formulations.outcome import Outcome, as_sure_as
 from fairmargin.formulations.task import Task, solve_task, start_at
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start, solve_with_reference
@@ -41,6 +41,7 @@ def solve_covariance_bound(constraint: CovarianceBound, task: Task) -> Outcome:
     free, solution = solve_with_reference(
         task.problem, bind, near=near, accuracy=task.accuracy, reference_tol=reference_tol
     )
+    solution = as_sure_as(solution, free) if constraint.relative else solution
     return Outcome(solution, bind(task.problem, free), free)
 
 

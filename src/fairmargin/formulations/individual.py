@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import IndividualLossBound
-from fairmargin.formulations.outcome import Outcome
+from fairmargin.formulations.outcome import Outcome, as_sure_as
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.problem import Problem, Solution
@@ -304,7 +304,7 @@ def _outcome(
 ) -> Outcome:
     binding = np.unique(promises.people[promises.slack(solution.scores) <= 1e-7])
     return IndividualOutcome(
-        solution,
+        as_sure_as(solution, free),
         problem,
         free,
         factor=factor,

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from fairmargin.constraints import LossBound
 from fairmargin.formulations.covariance import Path
-from fairmargin.formulations.outcome import Outcome, loss_increase
+from fairmargin.formulations.outcome import Outcome, as_sure_as, loss_increase
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start, solve_with_reference
@@ -76,7 +76,7 @@ def _ends(task: Task, counted: NDArray[np.bool_]) -> tuple[Solution, Solution]:
 
 def _outcome(problem: Problem, solution: Solution, free: Solution, factor: float | None) -> Outcome:
     increase = loss_increase(solution.objective, free.objective, problem)
-    return LossBoundOutcome(solution, problem, free, loss_increase=increase, factor=factor)
+    return LossBoundOutcome(as_sure_as(solution, free), problem, free, loss_increase=increase, factor=factor)
 
 
 def _certified(task: Task, solution: Solution, counted: NDArray[np.bool_]) -> tuple[Problem, Solution]:

@@ -15,7 +15,7 @@ from fairmargin.problem import ROUNDING_ROOM, Certificate, Problem, Solution, la
 if TYPE_CHECKING:
     from fairmargin.formulations.task import Task
 
-__all__ = ["Outcome", "certify_function", "loss_increase", "warn_unless_solved"]
+__all__ = ["Outcome", "as_sure_as", "certify_function", "loss_increase", "warn_unless_solved"]
 
 Array = NDArray[np.float64]
 
@@ -119,6 +119,14 @@ def _missed(task: Task, outcome: Outcome, scores: Array, rounding: float) -> tup
     summed += rounding * size * (weight @ np.abs(task.centred))
     missed = np.maximum(covariance - upper, lower - covariance)
     return np.append(missed, broken), np.append(outcome.problem.room(outcome.solution.theta)[:K] + summed, room)
+
+
+def as_sure_as(solution: Solution, reference: Solution) -> Solution:
+    """Return a solution whose question refers to another one: it is not solved unless the reference is."""
+    status = reference.certificate.status
+    if status == "solved" or solution.certificate.status != "solved":
+        return solution
+    return replace(solution, certificate=replace(solution.certificate, status=status))
 
 
 def loss_increase(value: float, best: float, problem: Problem) -> float:
