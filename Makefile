@@ -44,11 +44,12 @@ test-heavy: $(BIN)/.dev
 # OpenBLAS chooses its kernel by the processor, and every kernel rounds in its own way. Any x86-64 processor of the last
 # ten years can run the first two; the third needs AVX-512.
 KERNELS ?= Prescott Haswell $(shell grep -q avx512f /proc/cpuinfo 2>/dev/null && echo SkylakeX)
-NUMERICAL := -m "numerical and not heavy" tests
+NUMERICAL := -m "numerical and not heavy and not slow" tests
+TWO_THREADS := tests/test_solvers.py tests/test_estimators.py tests/test_single_precision.py tests/test_reference.py
 test-kernels: $(BIN)/.dev
 	for kernel in $(KERNELS); do echo "OPENBLAS_CORETYPE=$$kernel"; \
 		OPENBLAS_CORETYPE=$$kernel $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(NUMERICAL) || exit 1; done
-	OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -q -n 1 $(NUMERICAL)
+	OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -q -n 1 -m "not heavy" $(TWO_THREADS)
 
 fast: $(BIN)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not heavy"
