@@ -191,7 +191,6 @@ def test_single_precision_is_used_where_it_pays(monkeypatch):
 def test_losses_worked_out_for_some_people_at_a_time_are_the_same(monkeypatch, loss):
     X, y, z = people(2000, 4)
     together = FairMarginClassifier(loss).fit(X, y, sensitive_features=z)
-    monkeypatch.setattr(evaluation, "_LARGE", 500)
     monkeypatch.setattr(evaluation, "_BLOCK", 300)
     apart = FairMarginClassifier(loss).fit(X, y, sensitive_features=z)
     assert apart.certificate_.gap <= 1e-9

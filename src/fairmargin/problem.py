@@ -323,9 +323,11 @@ class Problem:
 
     def is_vanishing(self, value: float) -> bool:
         """Whether nothing keeps ``L`` from falling to a bound it never reaches: no penalty, separable data."""
-        if np.any(self.ridge) or self.loss.value(np.array([100.0]))[0] <= self.loss.infimum:
-            return False
-        return value - self.trivial_bound <= 1e-12 * abs(self.at_zero)
+        return self._can_vanish and value - self.trivial_bound <= 1e-12 * abs(self.at_zero)
+
+    @cached_property
+    def _can_vanish(self) -> bool:
+        return not np.any(self.ridge) and bool(self.loss.value(np.array([100.0]))[0] > self.loss.infimum)
 
     def certify(
         self,

@@ -13,6 +13,7 @@ from fairmargin.formulations.outcome import Outcome, as_sure_as
 from fairmargin.formulations.task import Task, solve_task, start_at
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start, solve_with_reference
+from fairmargin.tolerances import ROUGH, TINY
 
 __all__ = ["Path", "extrapolate", "solve_covariance_bound"]
 
@@ -37,7 +38,7 @@ def solve_covariance_bound(constraint: CovarianceBound, task: Task) -> Outcome:
 
     near = None if task.near is None else (start_at(task.near.unconstrained), start_at(task.near.solution))
     # An absolute bound needs the unconstrained solution only to compare with.
-    reference_tol = 0.0 if constraint.relative else 1e-6
+    reference_tol = 0.0 if constraint.relative else ROUGH
     free, solution = solve_with_reference(
         task.problem, bind, near=near, accuracy=task.accuracy, reference_tol=reference_tol
     )
@@ -129,6 +130,6 @@ class Path:
 def extrapolate(nodes: Sequence[float], t: float, degree: int) -> Array:
     """Return the weights at ``nodes`` of the polynomial, fitted to values there (the nearer the closer), at ``t``."""
     away = np.array(nodes) - t
-    closeness = 1.0 / np.maximum(np.abs(away), 1e-300)
+    closeness = 1.0 / np.maximum(np.abs(away), TINY)
     powers = np.vander(away, min(degree + 1, len(nodes)))
     return np.linalg.pinv(powers * closeness[:, None])[-1] * closeness

@@ -19,20 +19,19 @@ from fairmargin.constraints import IndividualLossBound
 from fairmargin.formulations.outcome import Outcome, as_sure_as
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.formulations.ties import settle_ties
-from fairmargin.problem import Problem, Solution
+from fairmargin.problem import ROUNDING_ROOM, Problem, Solution
 from fairmargin.solvers import Start
 from fairmargin.solvers.cone_program import ConeProgram, solve_program
+from fairmargin.tolerances import HAIR, MOST_ROUNDS, RIM, ROUGH
 
 __all__ = ["IndividualOutcome", "Promises", "solve_individual_loss_bound"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_KEPT = 1e-10  # how far below a promise a margin may be
 _SLACK = 2e-7  # by how much the second stage may exceed the least covariance, relative
-_ROUNDS = 100
-_BALL_GAP = 1e-6  # gap that a solution at the edge of the ball may have
 _ADDED = 4  # broken promises taken in a round, for each coefficient
+_STIFFEST = 20.0  # logarithm of the largest factor for the penalty
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def solve_individual_loss_bound(constraint: IndividualLossBound, task: Task) -> 
     if not np.any(reach > 0) or not np.any(gamma > 0):
         return _outcome(task, task.problem, unchanged, free, promises, 1.0)
     factor, first, working = _least_covariance(task.problem, free, promises, reach, radius)
-    if factor >= 1.0 - 1e-7:  # the promises leave no room: nothing to gain, and nothing to pay for
+    if factor >= 1.0 - _SLACK:  # the promises leave no room: nothing to gain, and nothing to pay for
         return _outcome(task, task.problem, unchanged, free, promises, 1.0)
     problem, solution = _least_loss(task, free, promises, factor * reach, radius, first, working)
     return _outcome(task, problem, _kept(problem, solution, free, promises), free, promises, factor)
@@ -114,7 +113,7 @@ def _kept(problem: Problem, solution: Solution, free: Solution, promises: Promis
     some point on. The covariances may exceed their bounds by that share, which the certificate shows.
     """
     slack, slack_free = promises.slack(solution.scores), promises.slack(free.scores)
-    broken = slack < -_KEPT * (1.0 + float(np.abs(solution.scores).max()))
+    broken = slack < -ROUNDING_ROOM * (1.0 + float(np.abs(solution.scores).max()))
     share = float(np.max(slack[broken] / (slack[broken] - slack_free[broken]), initial=0.0))
     if share == 0.0:
         return solution
@@ -122,7 +121,7 @@ def _kept(problem: Problem, solution: Solution, free: Solution, promises: Promis
     scores = problem.design.matvec(theta)
     proof, value = solution.certificate, problem.objective(theta, scores)
     gap = problem.relative_gap(value, proof.dual_bound)
-    is_solved = proof.status == "solved" and gap <= max(proof.gap, _BALL_GAP) and problem.is_feasible(theta)
+    is_solved = proof.status == "solved" and gap <= max(proof.gap, ROUGH) and problem.is_feasible(theta)
     proof = replace(
         proof,
         objective=value,
@@ -140,8 +139,9 @@ def _make_promises(problem: Problem, free: Solution, gamma: Array, kept: NDArray
     # Rounding in the inverse must not make the unconstrained classifier break a promise of gamma = 0.
     tau = np.minimum(problem.loss.inverse(allowed), margins[bounded])
     keeps = np.flatnonzero(kept)
-    # A score that is kept exactly at zero is below it after rounding; ask for a hair more where there is room.
-    hair = 1e-9 * (1.0 + float(np.abs(free.scores).max()))
+    # A score that is kept exactly at zero may be below it after rounding. Ties are lifted by the intercept, after the
+    # fit; where there is none, ask for a hair more.
+    hair = 0.0 if problem.design.fit_intercept else HAIR * (1.0 + float(np.abs(free.scores).max()))
     return Promises(
         np.concatenate([bounded, keeps]),
         np.concatenate([problem.y[bounded], np.ones(len(keeps))]),
@@ -171,7 +171,7 @@ def _least_covariance(
     working = _tightest(promises.slack(free.scores), 3 * p)
     inside = np.append(free.theta, 2.0)  # the unconstrained classifier breaks no promise
     x = inside
-    for _ in range(_ROUNDS):
+    for _ in range(MOST_ROUNDS):
         rows = np.hstack([promises.rows(problem, working), np.zeros((len(working), 1))])
         G, h = np.vstack([fixed, rows]), np.concatenate([np.zeros(len(fixed)), promises.tau[working]])
         x = solve_program(ConeProgram(q, G, h, ball, radius), inside)
@@ -194,7 +194,7 @@ def _most_broken(slack: Array, working: Index, count: int) -> Index:
     """Return the worst broken promises that are not looked at yet."""
     slack = slack.copy()
     slack[working] = np.inf
-    broken = np.flatnonzero(slack < -_KEPT)
+    broken = np.flatnonzero(slack < -ROUNDING_ROOM)
     if len(broken) > count:
         broken = broken[np.argpartition(slack[broken], count)[:count]]
     return broken
@@ -205,7 +205,7 @@ def _least_loss(
 ) -> tuple[Problem, Solution]:
     """Return the least loss with covariances within ``bound``, all promises kept and the penalty in its ball."""
     limit = np.where(bound > 0, bound * (1.0 + _SLACK), 0.0)
-    limit = np.maximum(limit, 1e-9 * np.abs(task.problem.rows @ free.theta))
+    limit = np.maximum(limit, HAIR * np.abs(task.problem.rows @ free.theta))
     search = _SecondStage(task, promises, limit, free, working, radius)
     solution = search.at(1.0)
     if search.outside(solution, radius):
@@ -225,7 +225,7 @@ class _SecondStage:
 
     def at(self, stiffness: float) -> Solution:
         """Return the solution with the penalty multiplied by ``stiffness``, its objective as if it were not."""
-        for _ in range(_ROUNDS):
+        for _ in range(MOST_ROUNDS):
             problem = self.problem()
             solution = self.task.solve(replace(problem, ridge=stiffness * problem.ridge), self.start)
             self.start = Start(solution.theta, hessian=solution.hessian)
@@ -239,7 +239,7 @@ class _SecondStage:
         # Every feasible point of the ball costs no less than the stiffened bound less the ball's largest share.
         bound = solution.certificate.dual_bound - 0.5 * (stiffness - 1.0) * self.radius**2
         gap = problem.relative_gap(value, bound)
-        status = solution.certificate.status if gap <= max(self.task.tol, _BALL_GAP) else "inaccurate"
+        status = solution.certificate.status if gap <= max(self.task.tol, ROUGH) else "inaccurate"
         proof = replace(solution.certificate, objective=value, dual_bound=bound, gap=gap, status=status)
         return replace(solution, certificate=proof)
 
@@ -252,14 +252,15 @@ class _SecondStage:
         high = 1.0
         while self.outside(solution := self.at(float(np.exp(high))), radius):
             low, at_low, high = high, np.log(self._length(solution) / radius), high + 2.0
-            if high > 20.0:
+            if high > _STIFFEST:
                 return self.from_first_stage(first)
         at_high = np.log(self._length(solution) / radius)
-        for _ in range(40):
-            if self.near(solution, radius) or high - low < 1e-9:
+        for _ in range(MOST_ROUNDS):
+            if self.near(solution, radius) or high - low < HAIR:
                 break
             middle = (low * at_high - high * at_low) / (at_high - at_low)
-            middle = float(np.clip(middle, low + 0.02 * (high - low), high - 0.02 * (high - low)))
+            rim = RIM * (high - low)
+            middle = float(np.clip(middle, low + rim, high - rim))
             here = self.at(float(np.exp(middle)))
             value = np.log(self._length(here) / radius)
             if self.outside(here, radius):
@@ -279,11 +280,11 @@ class _SecondStage:
 
     def outside(self, solution: Solution, radius: float) -> bool:
         """Whether the penalty exceeds its own bound."""
-        return self._length(solution) > radius * (1.0 + 1e-9)
+        return self._length(solution) > radius * (1.0 + HAIR)
 
     def near(self, solution: Solution, radius: float) -> bool:
         """Whether the penalty is within its bound and close to it."""
-        return radius * (1.0 - 1e-8) <= self._length(solution) <= radius * (1.0 + 1e-9)
+        return radius * (1.0 - 10 * HAIR) <= self._length(solution) <= radius * (1.0 + HAIR)
 
     def _length(self, solution: Solution) -> float:
         penalised = self.task.problem.ridge > 0
@@ -302,7 +303,7 @@ class _SecondStage:
 def _outcome(
     task: Task, problem: Problem, solution: Solution, free: Solution, promises: Promises, factor: float
 ) -> Outcome:
-    binding = np.unique(promises.people[promises.slack(solution.scores) <= 1e-7])
+    binding = np.unique(promises.people[promises.slack(solution.scores) <= _SLACK])
     return IndividualOutcome(
         as_sure_as(solution, free),
         problem,

@@ -14,14 +14,11 @@ from fairmargin.formulations.outcome import Outcome, as_sure_as, loss_increase
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start, solve_with_reference
+from fairmargin.tolerances import EPS, HAIR, MOST_ROUNDS, RIM, ROUGH, ROUNDING, TINY
 
 __all__ = ["LossBoundOutcome", "least_factor", "solve_loss_bound"]
 
 Array = NDArray[np.float64]
-
-_CLOSE = 1e-9  # how near to the bound the loss must come, relative to the best loss
-_MOST_STEPS = 60
-_SUM_GAP = 1e-6  # gap that a solution for the sum of several covariances may have
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class LossBoundOutcome(Outcome):
 def solve_loss_bound(constraint: LossBound, task: Task) -> Outcome:
     """Return the least covariance with an objective within ``(1 + gamma) L*``."""
     weights = constraint.column_weights(task.sensitive)
-    task = replace(task, tol=min(task.tol, _CLOSE))  # a root search needs the losses better than its own accuracy
+    task = replace(task, tol=min(task.tol, HAIR))  # a root search needs the losses better than its own accuracy
     free, zero = _ends(task, (weights > 0) & (constraint.gamma > 0))
     reach = task.problem.rows @ free.theta
     budget = (1.0 + constraint.gamma) * free.objective
@@ -89,7 +86,7 @@ def _certified(task: Task, solution: Solution, counted: NDArray[np.bool_]) -> tu
         solution.multipliers,
         solution.scores,
         problem.dual_sums(solution.scores, alpha),
-        tol=max(task.tol, _SUM_GAP),
+        tol=max(task.tol, ROUGH),
         n_iter=solution.certificate.n_iter,
     )
     return problem, replace(solution, alpha=alpha, certificate=proof)
@@ -108,21 +105,21 @@ def least_factor(path: Path, budget: float) -> tuple[float, Solution]:
     above, within = path.bracket(budget)
     low, high = above or 0.0, 1.0 if within is None else within
     at_low, at_high = path.at(low), path.at(high)
-    close = _CLOSE * path.free.objective
-    for _ in range(_MOST_STEPS):
+    close = HAIR * path.free.objective
+    for _ in range(MOST_ROUNDS):
         if budget - at_high.objective <= close and (high < 1.0 or high == low):
             break
         t = low + (at_low.objective - budget) / _price(path, at_low)
         if not low < t < high:
             t = 0.5 * (low + high)
         # Aim a little inside the budget, so that the search ends on its right side.
-        t = min(t + 0.3 * close / _price(path, at_low), 0.5 * (t + high))
+        t = min(t + 0.5 * close / _price(path, at_low), 0.5 * (t + high))
         here = path.at(t)
         if here.objective <= budget:
             high, at_high = t, here
         else:
             low, at_low = t, here
-        if high - low <= 1e-14:
+        if high - low <= 10 * EPS:
             break
     return high, at_high
 
@@ -130,7 +127,7 @@ def least_factor(path: Path, budget: float) -> tuple[float, Solution]:
 def _price(path: Path, solution: Solution) -> float:
     """Return ``-V'(t)``: what the multipliers weigh."""
     bounded = np.isfinite(path.reach)
-    return max(float(np.abs(solution.multipliers[bounded]) @ np.abs(path.reach[bounded])), 1e-300)
+    return max(float(np.abs(solution.multipliers[bounded]) @ np.abs(path.reach[bounded])), TINY)
 
 
 def _least_sum(task: Task, free: Solution, zero: Solution, unit: Array, budget: float) -> Solution:
@@ -146,17 +143,17 @@ def _least_sum(task: Task, free: Solution, zero: Solution, unit: Array, budget: 
     high = float(np.max(np.abs(zero.multipliers) * np.where(np.isfinite(unit), unit, 0.0)))
     best = replace(free, multipliers=np.zeros(task.problem.n_rows))
     low, at_low = 0.0, best
-    close = _CLOSE * free.objective
-    for step in range(_MOST_STEPS):
-        share = (budget - at_low.objective) / max(zero.objective - at_low.objective, 1e-300)
-        mu = 0.5 * (low + high) if step % 3 else low + (high - low) * float(np.clip(share, 0.05, 0.95))
+    close = HAIR * free.objective
+    for step in range(MOST_ROUNDS):
+        share = (budget - at_low.objective) / max(zero.objective - at_low.objective, TINY)
+        mu = 0.5 * (low + high) if step % 3 else low + (high - low) * float(np.clip(share, RIM, 1 - RIM))
         here = prices.at(mu)
         if here.objective <= budget:
             low, at_low = mu, here
             best = here
         else:
             high = mu
-        if 0 <= budget - best.objective <= close or high - low <= 1e-13 * high:
+        if 0 <= budget - best.objective <= close or high - low <= ROUNDING * high:
             break
     return _spend_rest(task, best, unit, budget, prices, high)
 
@@ -174,11 +171,11 @@ def _spend_rest(task: Task, within: Solution, unit: Array, budget: float, prices
     def size(s: Solution) -> float:
         return float(norm @ np.abs(problem.rows @ s.theta))
 
-    if budget - within.objective <= _CLOSE * budget or size(beyond) >= size(within):
+    if budget - within.objective <= HAIR * budget or size(beyond) >= size(within):
         return within
     low, high = 0.0, 1.0
     change, moved = beyond.theta - within.theta, beyond.scores - within.scores
-    for _ in range(60):
+    for _ in range(MOST_ROUNDS):
         t = 0.5 * (low + high)
         value = problem.objective(within.theta + t * change, within.scores + t * moved)
         low, high = (t, high) if value <= budget else (low, t)
@@ -216,7 +213,7 @@ class _Prices:
             seen.add(tuple(sign))
             covariance = self.task.problem.rows @ solution.theta
             size = np.abs(self.task.problem.rows) @ np.abs(solution.theta)
-            flipped = (sign != 0) & (sign * covariance < -1e-12 * size)
+            flipped = (sign != 0) & (sign * covariance < -ROUNDING * size)
             if np.any(flipped):
                 sign = np.where(flipped, 0.0, sign)
             else:
@@ -246,7 +243,7 @@ class _Prices:
         """Return the new signs of held columns whose multipliers cannot all stay within their prices."""
         held = np.flatnonzero(self.counted & (sign == 0))
         freed = np.zeros_like(sign)
-        room = price * (1 + 1e-9)
+        room = price * (1 + HAIR)
         over = held[np.abs(multipliers[held]) > room[held]]
         if len(over) == 0:
             return freed

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmargin.problem import ROUNDING_ROOM, Certificate, Problem, Solution, largest
+from fairmargin.tolerances import ROUNDING
 
 if TYPE_CHECKING:
     from fairmargin.formulations.task import Task
@@ -131,7 +132,7 @@ def as_sure_as(solution: Solution, reference: Solution) -> Solution:
 
 def loss_increase(value: float, best: float, problem: Problem) -> float:
     """Return ``value / best - 1``, where a share of the best objective means something."""
-    if not best > 1e-12 * problem.at_zero:
+    if not best > ROUNDING * problem.at_zero:
         raise ValueError(
             "The data can be separated without any loss, and a share of a loss of zero means nothing; set a finite C."
         )

@@ -43,10 +43,11 @@ def settle_ties(outcome: Outcome, tol: float) -> Outcome:
 
 def _clear_shift(scores: Array, window: float) -> float:
     """Return a shift that lifts the ties above zero and, if there is one, lets nobody else cross it."""
-    for widths in (2.0, 4.0, 8.0):
-        if not np.any((scores < -window) & (scores >= -(widths + 1.0) * window)):
-            break
-    return widths * window
+    shift = 2 * window
+    for _ in range(2):
+        if np.any((scores < -window) & (scores >= -shift - window)):
+            shift *= 2
+    return shift
 
 
 def _shifted(outcome: Outcome, shift: float, tol: float) -> Outcome | None:

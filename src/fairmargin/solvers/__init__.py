@@ -138,34 +138,33 @@ def solve_with_reference(
     accuracy = Accuracy() if accuracy is None else accuracy
     alone = problem.unconstrained()
     rung = None
-    with np.errstate(over="ignore", invalid="ignore"):
-        if problem.loss.smooth and near is None:
+    if problem.loss.smooth and near is None:
+        with np.errstate(over="ignore", invalid="ignore"):
             rung = climb(problem, accuracy, bind, reference_tol)
-    starts = near or (None, None)
-    if rung is not None:
-        starts = rung.start(rung.first), None
-    will_do = rung is not None and rung.is_everybody and rung.first.certificate.status == "solved"
-    is_proved = not will_do or reference_tol <= accuracy.tol
-    if rung is None or is_proved:
-        reference = solve(alone, start=starts[0], accuracy=accuracy)
-    else:
-        reference = _in_double(alone, rung)
+    reference = _rough_reference(rung) if reference_tol > accuracy.tol else None
+    if reference is None or bind(problem, reference).violation(reference.theta) == 0.0:  # it may be the answer
+        first = rung.start(rung.first) if rung is not None else None if near is None else near[0]
+        reference = solve(alone, start=first, accuracy=accuracy)
     bound = bind(problem, reference)
-    if bound.violation(reference.theta) == 0.0 and not is_proved:  # it may be the answer
-        reference = solve(alone, start=starts[0], accuracy=accuracy)
     if bound.violation(reference.theta) == 0.0:
         return reference, replace(reference, multipliers=np.zeros(bound.n_rows))
-    start = starts[1]
-    if rung is not None and rung.second is not None:
-        start = rung.start(rung.second)
-        if not rung.is_everybody:  # the error that a sample makes in one it makes in the other
-            start = replace(start, theta=start.theta + (reference.theta - rung.first.theta))
-    elif near is None:
-        start = Start(reference.theta, hessian=reference.hessian)
-    return reference, solve(bound, start=start, accuracy=accuracy)
+    second = _start_of_second(rung, reference) if near is None else near[1]
+    return reference, solve(bound, start=second, accuracy=accuracy)
 
 
-def _in_double(problem: Problem, rung: Rung) -> Solution:
-    """Return the unconstrained solution of a rung on all rows, with its vectors in float64."""
-    scores = problem.design.matvec(rung.first.theta)
-    return replace(rung.first, scores=scores, alpha=rung.first.alpha.astype(float))
+def _rough_reference(rung: Rung | None) -> Solution | None:
+    """Return the unconstrained solution of a rung on all rows, with its vectors in float64, if it was found."""
+    if rung is None or not rung.is_everybody or rung.first.certificate.status != "solved":
+        return None
+    return replace(rung.first, scores=rung.first.scores.astype(float), alpha=rung.first.alpha.astype(float))
+
+
+def _start_of_second(rung: Rung | None, reference: Solution) -> Start:
+    """Return where the problem under bounds starts: at the solution of a rung, or at the unconstrained one."""
+    if rung is None or rung.second is None:
+        return Start(reference.theta, hessian=reference.hessian)
+    start = rung.start(rung.second)
+    if rung.is_everybody:
+        return start
+    # The error that a sample makes in one problem it makes in the other.
+    return replace(start, theta=start.theta + (reference.theta - rung.first.theta))

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.solvers.quadratic_step import Factor
+from fairmargin.solvers.quadratic_step import STEP_SHARE, Factor, longest_step
+from fairmargin.tolerances import MOST_ROUNDS, PATIENCE, ROUNDING
 
 __all__ = ["ConeProgram", "solve_program"]
 
 Array = NDArray[np.float64]
 
-_STEP = 0.99
-_PATIENCE = 4  # iterations without progress, once complementarity is reached
+_AWAY = 1e-3  # from every boundary, at least, in rows of unit length: where the iteration starts
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class ConeProgram:
         return ConeProgram(self.q, self.G / size[:, None], self.h / size, self.ball, self.radius)
 
 
-def solve_program(program: ConeProgram, start: Array, tol: float = 1e-11, max_iter: int = 100) -> Array:
+def solve_program(program: ConeProgram, start: Array, tol: float = 10 * ROUNDING) -> Array:
     """Return a minimiser, from any start; accurate to ``tol`` in all residuals or as near as it gets."""
     program = program.scaled()
     has_ball = bool(np.isfinite(program.radius))
@@ -50,25 +50,28 @@ def solve_program(program: ConeProgram, start: Array, tol: float = 1e-11, max_it
     m = len(program.h) + has_ball
     s, multipliers = _central_start(program, x, has_ball)
     best, best_error, stalled = x.copy(), np.inf, 0
-    for _ in range(max_iter):
+    for _ in range(MOST_ROUNDS):
         G, missed, dual = _linearise(program, x, s, multipliers, has_ball)
         mu = float(s @ multipliers) / m
         error = max(float(np.abs(missed).max()), float(np.abs(dual).max()), mu * m)
         stalled = 0 if error < 0.5 * best_error else stalled + 1
         if error < best_error:
             best, best_error = x.copy(), error
-        if error <= tol or (stalled >= _PATIENCE and mu <= tol):
+        if error <= tol or (stalled >= PATIENCE and mu <= tol):
             break
         factor = Factor(_matrix(program, G, s, multipliers, has_ball))
         affine = _step(factor, G, missed, dual, s, multipliers, -s * multipliers)
-        length = min(_limit(s, affine[1]), _limit(multipliers, affine[2]), 1.0)
+        length = min(longest_step(s, affine[1]), longest_step(multipliers, affine[2]), 1.0)
         after = float((s + length * affine[1]) @ (multipliers + length * affine[2])) / m
         target = (after / mu) ** 3 * mu - s * multipliers - affine[1] * affine[2]
         dx, ds, dm = _step(factor, G, missed, dual, s, multipliers, target)
-        primal, dual_length = min(1.0, _STEP * _limit(s, ds)), min(1.0, _STEP * _limit(multipliers, dm))
+        primal, dual_length = (
+            min(1.0, STEP_SHARE * longest_step(s, ds)),
+            min(1.0, STEP_SHARE * longest_step(multipliers, dm)),
+        )
         if has_ball:  # curvature couples x and the multipliers
             primal = dual_length = min(primal, dual_length)
-        if not np.all(np.isfinite(dx)) or max(primal, dual_length) < 1e-12:
+        if not np.all(np.isfinite(dx)) or max(primal, dual_length) < ROUNDING:
             break
         x, s, multipliers = x + primal * dx, s + primal * ds, multipliers + dual_length * dm
     return best
@@ -76,10 +79,10 @@ def solve_program(program: ConeProgram, start: Array, tol: float = 1e-11, max_it
 
 def _central_start(program: ConeProgram, x: Array, has_ball: bool) -> tuple[Array, Array]:
     """Return slacks and multipliers of equal products, large enough to carry the whole objective."""
-    s = np.maximum(_residual(program, x, has_ball), 1e-3)
+    s = np.maximum(_residual(program, x, has_ball), _AWAY)
     G, _, _ = _linearise(program, x, s, 1.0 / s, has_ball)
     pull = G.T @ (1.0 / s)
-    mu = float(program.q @ program.q) / max(float(program.q @ pull), 1e-3)
+    mu = float(program.q @ program.q) / max(float(program.q @ pull), _AWAY)
     return s, mu / s
 
 
@@ -116,8 +119,3 @@ def _step(
     dx = factor.solve(right)
     ds = G @ dx + missed
     return dx, ds, (target - multipliers * ds) / s
-
-
-def _limit(value: Array, change: Array) -> float:
-    steepest = float(np.max(-change / value))
-    return 1.0 / steepest if steepest > 0 else np.inf

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from fairmargin.problem import Problem
 from fairmargin.solvers.evaluation import Point
-from fairmargin.solvers.quadratic_step import LEAST_SHIFT, Factor, constrained_step
+from fairmargin.solvers.quadratic_step import DAMPING, LEAST_SHIFT, Factor, constrained_step
+from fairmargin.tolerances import EPS
 
 __all__ = ["Curvature", "form_hessian", "is_well_conditioned"]
 
@@ -23,7 +24,7 @@ Array = NDArray[np.float64]
 _SINGLE_PIVOT = 1e-4
 # A corrected Hessian is trusted if the smallest pivot is well above the rounding of its update, and the curvature
 # seen is within this factor of the one expected: beyond it, it is noise.
-_SECANT_PIVOT, _CREDIBLE = 1e-8, 10.0
+_SECANT_PIVOT, _CREDIBLE = EPS**0.5, 10.0
 # A sandwich takes about as long as p / 13 steps: p / 2 multiplications per entry of X at the speed of a matrix
 # product, against two at the speed of memory and a few pointwise functions (measured in single precision, where
 # most are formed). With a fresh one a step leaves exp(-5) of the gap, or less.
@@ -78,7 +79,7 @@ class Curvature:
 
     def learn(self, before: Point, after: Point) -> None:
         """Correct the Hessian after a step by the change of the gradient along it."""
-        self._shift = max(1e-2 * self._shift, LEAST_SHIFT)
+        self._shift = max(self._shift / DAMPING, LEAST_SHIFT)
         assert self._factor is not None
         assert self.hessian is not None
         if after.n_curved < len(after.scores) or self._factor.pivot < _SECANT_PIVOT:
@@ -101,7 +102,7 @@ class Curvature:
         elif self._in_single:
             self.hessian, self._in_single = None, False
         else:
-            self._shift = max(1e3 * self._shift, 1e-10)
+            self._shift *= DAMPING
         return self._shift <= 1.0
 
     def _is_worth_renewing(self, gap: float, last_gap: float, goal: float) -> bool:
@@ -133,5 +134,5 @@ def form_hessian(problem: Problem, point: Point, single: bool = False) -> Array:
     if point.n_curved == 0:  # a loss that is straight here, as the smoothed hinge at 0: bend it by its slope
         curvature = point.alpha / problem.weight
     # Rows without curvature add nothing.
-    rows = np.flatnonzero(curvature) if 0 < point.n_curved < 0.7 * len(curvature) else None
+    rows = np.flatnonzero(curvature) if 0 < point.n_curved < 0.5 * len(curvature) else None
     return problem.design.sandwich(problem.weight * curvature, rows, single) + np.diag(problem.ridge)

@@ -14,8 +14,8 @@ __all__ = ["Point", "add_gradient", "centre_intercept", "evaluate"]
 
 Array = NDArray[np.float64]
 
-_LARGE = 1 << 18  # rows from which pointwise work is done in blocks,
-_BLOCK = 1 << 15  # whose temporary arrays stay in the cache
+_BLOCK = 1 << 15  # rows that pointwise work is done on at a time: their temporary arrays stay in the cache
+_CLOSE = 0.1  # of the goal, or of the unit that margins have
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Point:
 def evaluate(problem: Problem, theta: Array, scores: Array) -> Point:
     """Return the point without its gradient: no pass over the data."""
     n = len(scores)
-    if n <= _LARGE:
+    if n <= _BLOCK:
         losses, alpha, curvature = _losses(problem.loss, problem.y, problem.weight, scores)
         total = float(problem.weight @ losses)
     else:
@@ -98,7 +98,7 @@ def centre_intercept(problem: Problem, point: Point, goal: float) -> Point:
         return point
     tilt = 0.0 if problem.tilt is None else float(problem.tilt[-1])
     slope, curve = tilt - float(point.alpha @ problem.y), float(problem.weight @ point.curvature)
-    if abs(slope) <= 0.1 * goal or not abs(slope) < 1e-2 * curve:  # close enough, or not close at all
+    if abs(slope) <= _CLOSE * goal or not abs(slope) < _CLOSE * curve:  # close enough, or not close at all
         return point
     theta = point.theta.copy()
     theta[-1] -= slope / curve

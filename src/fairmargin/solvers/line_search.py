@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from fairmargin.problem import Problem
 from fairmargin.solvers.evaluation import Point, evaluate
 from fairmargin.solvers.quadratic_step import find_flat
+from fairmargin.tolerances import ROUNDING
 
 __all__ = ["search_line"]
 
 Array = NDArray[np.float64]
 
-_FLAT = 0.5  # share of the first slope that may be left, uphill or downhill, at the end of a full step
-_FLATTER = 0.1  # and at the end of one that was searched
+_FLAT = 0.9  # share of the first slope that may be left, uphill or downhill, at the end of a full step
 _LONGEST = 1e6  # times a step that nothing limits
 
 
@@ -54,7 +54,7 @@ def _room(problem: Problem, theta: Array, step: Array) -> float:
     change = np.where(problem.lower == problem.upper, 0.0, change)
     ahead = np.where(change > 0, problem.upper - value, value - problem.lower)
     # A row that is at its bound already and moves by rounding only is no obstacle; the next step corrects it.
-    moving = np.abs(change) > 1e-14 * (np.abs(problem.rows) @ (np.abs(theta) + np.abs(step)))
+    moving = np.abs(change) > ROUNDING * (np.abs(problem.rows) @ (np.abs(theta) + np.abs(step)))
     return float(np.clip(np.min(ahead[moving] / np.abs(change[moving]), initial=_LONGEST), 1.0, _LONGEST))
 
 
@@ -77,4 +77,4 @@ def _minimise(problem: Problem, point: Point, step: Array, change: Array, longes
         low, at_low = high, at_high
         high = min(2.0 * high, longest)
         at_high = slope(high)
-    return find_flat(slope, low, at_low, high, at_high, _FLATTER * abs(first))
+    return find_flat(slope, first, low, at_low, high, at_high)

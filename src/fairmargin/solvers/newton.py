@@ -23,12 +23,11 @@ from fairmargin.solvers.curvature import Curvature
 from fairmargin.solvers.evaluation import Point, add_gradient, centre_intercept, evaluate
 from fairmargin.solvers.line_search import search_line
 from fairmargin.solvers.quadratic_step import constrained_step
+from fairmargin.tolerances import PATIENCE, TINY
 
 __all__ = ["solve_newton"]
 
 Array = NDArray[np.float64]
-
-_PATIENCE = 4  # iterations in which neither objective nor gap improve before giving up
 
 
 def solve_newton(problem: Problem, *, start: Start | None = None, accuracy: Accuracy | None = None) -> Solution:
@@ -110,7 +109,7 @@ class _Progress:
         return abs(point.objective - self.problem.dual_bound(point.theta, multipliers, point.dual))
 
     def _reason_to_stop(self, point: Point) -> Status | None:
-        patience = _PATIENCE if self.accuracy.proof else 1
+        patience = PATIENCE if self.accuracy.proof else 1
         if self.is_feasible and self.problem.is_vanishing(point.objective):
             return "separable"
         if self.n_iter >= self.accuracy.max_iter:
@@ -143,7 +142,7 @@ def _estimate_gap(problem: Problem, point: Point, multipliers: Array) -> float:
     unpenalised = problem.unpenalised
     if problem.design.fit_intercept and len(unpenalised) == 1:
         rest = abs(float(r[-1]))
-        return gap + rest * min(rest / max(float(problem.weight @ point.curvature), 1e-100), 1.0)
+        return gap + rest * min(rest / max(float(problem.weight @ point.curvature), TINY), 1.0)
     return gap + float(np.abs(r[unpenalised]) @ problem.radius(point.theta)[unpenalised])
 
 

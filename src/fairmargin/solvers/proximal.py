@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers.contract import Accuracy, Start
 from fairmargin.solvers.newton import solve_newton
+from fairmargin.tolerances import EPS
 
 __all__ = ["solve_proximal"]
 
 Array = NDArray[np.float64]
 
-_FIRST = 1e-3  # of the curvature that a loss of curvature one would have
-_SHRINK = 0.1
-_LEAST = 1e-6
-_ROUNDS = 12
+# Penalties of the rounds, relative to the curvature that a loss of curvature one would have. Smaller ones take fewer
+# rounds, each of them harder.
+_PENALTIES = [1e-3, 1e-4, 1e-5] + 9 * [1e-6]
 _INNER = 1e-4  # of the tolerance: an unpenalised gap is linear in the residuals that a penalty would square
 
 
@@ -38,11 +38,11 @@ def solve_proximal(problem: Problem, *, accuracy: Accuracy | None = None) -> Sol
     size = float(problem.weight.sum()) * problem.design.scale**2
     if problem.design.fit_intercept:
         size[-1] = 0.0
-    inner = replace(accuracy, tol=max(_INNER * accuracy.tol, 1e-14))
+    inner = replace(accuracy, tol=max(_INNER * accuracy.tol, 10 * EPS))
     centre, start = np.zeros_like(size), None
     n_iter, best = 0, None
-    for k in range(_ROUNDS):
-        eps = max(_FIRST * _SHRINK**k, _LEAST) * size
+    for penalty in _PENALTIES:
+        eps = penalty * size
         inside = solve_newton(_around(problem, centre, eps), start=start, accuracy=inner)
         n_iter += inside.certificate.n_iter
         inside = replace(inside, alpha=problem.dual_variables(inside.scores))

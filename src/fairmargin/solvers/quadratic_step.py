@@ -16,14 +16,27 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from fairmargin.problem import Problem
+from fairmargin.tolerances import MOST_ROUNDS, ROUNDING, TINY
 
-__all__ = ["LEAST_SHIFT", "Factor", "constrained_step", "find_flat", "solve_active_rows", "solve_box_dual"]
+__all__ = [
+    "DAMPING",
+    "LEAST_SHIFT",
+    "STEP_SHARE",
+    "Factor",
+    "constrained_step",
+    "find_flat",
+    "longest_step",
+    "solve_active_rows",
+    "solve_box_dual",
+]
 
 Array = NDArray[np.float64]
 
 LEAST_SHIFT = 1e-13  # about 1000 roundings of a unit diagonal: collinear columns still have a factor
-_PROXIMAL = 1e-12  # per row, relative to its diagonal: makes dependent rows solvable
-_ROUNDS = 30  # of the proximal method, each of which gains some ten digits
+DAMPING = 100.0  # by which a shift grows where a step failed, and shrinks where one succeeded
+STEP_SHARE = 0.99  # of the way to the boundary that a step of an interior-point method goes
+_FLAT = 0.1  # share of a step's slope that may be left where a line search ends
+_PART = 1e-3  # of an interval that a search leaves on either side, and below which it ends
 
 
 class Factor:
@@ -50,7 +63,7 @@ class Factor:
                 return
             if not np.all(np.isfinite(scaled)) or shift > 1.0:
                 raise np.linalg.LinAlgError("The matrix has no Cholesky factor, whatever is added to its diagonal.")
-            shift *= 100.0
+            shift *= DAMPING
 
     def solve(self, right: Array) -> Array:
         """Return ``matrix^-1 right`` for a vector or several columns."""
@@ -77,27 +90,35 @@ def constrained_step(problem: Problem, theta: Array, gradient: Array, factor: Fa
     return step, multipliers
 
 
+def longest_step(value: Array, change: Array) -> float:
+    """Return the largest t with ``value + t change >= 0`` where ``value > 0``."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        steepest = float(np.max(np.where(value > 0, -change / value, -np.inf), initial=-np.inf))
+    return 1.0 / steepest if steepest > 0 else np.inf
+
+
 def find_flat(
-    slope: Callable[[float], float], low: float, at_low: float, high: float, at_high: float, flat: float
+    slope: Callable[[float], float], first: float, low: float, at_low: float, high: float, at_high: float
 ) -> float:
     """Return ``t`` near the root of an increasing ``slope``, below the root: downhill all the way.
 
-    ``at_low < 0 < at_high`` are the slopes at ``0 <= low < high``; a slope within ``flat`` of zero is near enough.
-    Regula falsi with the Illinois rule, and every third time a bisection (geometric, since the root may be orders of
-    magnitude below ``high``). Returns 0 where no ``t > 0`` with a negative slope was found.
+    ``first < 0`` is the slope at 0, ``at_low < 0 < at_high`` are those at ``0 <= low < high``; a tenth of the first
+    is near enough to zero. Regula falsi with the Illinois rule, and every third time a bisection (geometric, since
+    the root may be orders of magnitude below ``high``). Returns 0 where no ``t > 0`` with a negative slope was found.
     """
-    for k in range(1, 100):
+    for k in range(1, MOST_ROUNDS):
         if k % 3:
             t = low - at_low * (high - low) / (at_high - at_low)
         else:
-            t = np.sqrt(low * high) if low > 0 else 1e-3 * high
-        t = float(np.clip(t, low + 1e-3 * (high - low), high - 1e-3 * (high - low)))
+            t = np.sqrt(low * high) if low > 0 else _PART * high
+        rim = _PART * (high - low)
+        t = float(np.clip(t, low + rim, high - rim))
         here = slope(t)
         if here < 0:
             low, at_low, at_high = t, here, 0.5 * at_high
         else:
             high, at_high, at_low = t, here, 0.5 * at_low
-        if low > 0 and (-flat <= here < 0 or high - low <= 1e-3 * low):
+        if low > 0 and (_FLAT * first <= here < 0 or high - low <= _PART * low):
             break
     return low
 
@@ -124,15 +145,15 @@ def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:
     scaled = M[np.ix_(alive, alive)] / size / size[:, None]
     q, lower, upper = q[alive] / size, lower[alive] / size, upper[alive] / size
     reach = np.abs(q) + np.abs(q - np.clip(q, lower, upper))
-    slack = 1e-13 * reach + 1e-14 * reach.max() + 1e-290
+    slack = LEAST_SHIFT * (reach + reach.max() / 10) + TINY
     missed = np.inf
-    moved, eps = np.zeros(len(alive)), _PROXIMAL * (len(alive) - 1)
+    moved, eps = np.zeros(len(alive)), ROUNDING * (len(alive) - 1)
     definite = scaled + eps * np.eye(len(alive))
-    for _ in range(_ROUNDS):
+    for _ in range(MOST_ROUNDS):  # each gains some ten digits
         moved = _active_set(definite, q + eps * moved, lower, upper, moved, slack)
         v = q - scaled @ moved
         last, missed = missed, float(np.max(np.maximum(v - upper, lower - v) / slack))
-        if missed <= 1.0 or missed > 0.9 * last:  # there, or as near as rounding permits
+        if missed <= 1.0 or missed > 0.5 * last:  # there, or as near as rounding permits
             break
     nu[alive] = moved / size
     return nu
@@ -149,7 +170,7 @@ def _active_set(M: Array, q: Array, lower: Array, upper: Array, nu: Array, slack
     v = q - M @ nu
     side = np.where(nu != 0, np.sign(nu), np.where(v > upper + slack, 1, np.where(v < lower - slack, -1, 0)))
     side = np.where(lower == upper, 2, side)
-    for _ in range(50 + 20 * len(q)):
+    for _ in range(MOST_ROUNDS + MOST_ROUNDS * len(q)):
         aim = solve_active_rows(M, q, np.where(side == -1, lower, upper), side != 0)
         wrong = (np.abs(side) == 1) & (side * aim < 0)
         if np.any(wrong):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.problem import Problem, Solution
+from fairmargin.tolerances import ROUNDING
 
 __all__ = ["centre_flat_intercept"]
 
@@ -31,7 +32,7 @@ def centre_flat_intercept(problem: Problem, solution: Solution, tol: float) -> S
     corner = problem.y - solution.scores  # the shift of the intercept at which a row's margin is 1
     tilt = 0.0 if problem.tilt is None else float(problem.tilt[-1])
     first = tilt - float(problem.weight[problem.y > 0].sum())
-    rounding = 1e-12 * float(problem.weight.sum())
+    rounding = ROUNDING * float(problem.weight.sum())
     left, right = (first + float(problem.weight[corner <= side].sum()) for side in (-_NEAR, _NEAR))
     if left < -rounding and right > rounding:
         return solution  # the usual case: the objective rises to either side

@@ -25,15 +25,14 @@ from numpy.typing import NDArray
 
 from fairmargin.problem import DualSums, Problem, Solution, Status
 from fairmargin.solvers.contract import Accuracy, Start
-from fairmargin.solvers.quadratic_step import Factor, solve_box_dual
+from fairmargin.solvers.quadratic_step import STEP_SHARE, Factor, longest_step, solve_box_dual
+from fairmargin.tolerances import PATIENCE, ROUNDING, TINY
 
 __all__ = ["solve_interior_point"]
 
 Array = NDArray[np.float64]
 
-_STEP = 0.995  # share of the way to the boundary that a step may go
-_PATIENCE = 8  # iterations without a better gap before giving up,
-_NEAR = 1e-2  # once the gap is below this
+_NEAR = 1e-2  # gap below which it must get better from iteration to iteration
 
 
 @dataclass
@@ -77,7 +76,7 @@ def solve_interior_point(
     tilt = None if problem.tilt is None else problem.tilt / unit
     scaled = replace(problem, weight=problem.weight / unit, ridge=problem.ridge / unit, tilt=tilt)
     rows = _sort_rows(scaled)
-    point = _central_point(scaled, rows, *_begin(scaled, start))
+    point = _central_point(scaled, rows, np.zeros_like(scaled.ridge) if start is None else start.theta)
     scores = scaled.design.matvec(point.theta)
     best: Solution | None = None
     stalled = 0
@@ -88,14 +87,14 @@ def solve_interior_point(
         here = _certified(problem, rows, point, scores, sums, unit, accuracy.tol, n_iter)
         error, least = _error(here), np.inf if best is None else _error(best)
         # Far from the optimum neither gap nor violation says much: patience begins where the gap does.
-        stalled = stalled + 1 if here.certificate.gap < _NEAR and error >= 0.9 * least else 0
+        stalled = stalled + 1 if here.certificate.gap < _NEAR and error >= least else 0
         if best is None or error < least:
             best = here
         if best.certificate.status == "solved" or n_iter == accuracy.max_iter:
             break
         # 2. Step: predictor, centring, corrector.
         step = _step_or_none(scaled, rows, point, scores, sums.pull / unit)
-        if step is None or stalled > _PATIENCE:
+        if step is None or stalled > PATIENCE:
             ending = "inaccurate"
             break
         point, scores = step
@@ -140,14 +139,7 @@ def _sort_rows(problem: Problem) -> _Rows:
     )
 
 
-def _begin(problem: Problem, start: Start | None) -> tuple[Array, float]:
-    """Return a point and the barrier to start from."""
-    if start is not None:
-        return start.theta, 1e-2
-    return np.zeros(problem.design.shape[1]), 1.0
-
-
-def _central_point(problem: Problem, rows: _Rows, theta: Array, mu: float) -> _Point:
+def _central_point(problem: Problem, rows: _Rows, theta: Array, mu: float = 1.0) -> _Point:
     """Return the variables that belong to ``theta`` on the central path at ``mu``."""
     scores = problem.design.matvec(theta)
     c = problem.weight
@@ -155,14 +147,14 @@ def _central_point(problem: Problem, rows: _Rows, theta: Array, mu: float) -> _P
     # s solves  c s^2 - (c short + 2 mu) s + mu short = 0  for the larger root; xi = s - short.
     half = 0.5 * (short + 2.0 * mu / c)
     root = np.sqrt(np.maximum(half**2 - mu * short / c, 0.0))
-    s = np.where(half > 0, half + root, mu * short / c / np.minimum(half - root, -1e-300))
-    s = np.maximum(s, 1e-12)
-    xi = np.maximum(s - short, 1e-12)
-    alpha = np.clip(mu / s, 1e-10 * c, (1 - 1e-10) * c)
+    s = np.where(half > 0, half + root, mu * short / c / np.minimum(half - root, -TINY))
+    s = np.maximum(s, ROUNDING)
+    xi = np.maximum(s - short, ROUNDING)
+    alpha = np.clip(mu / s, ROUNDING * c, (1 - ROUNDING) * c)
     value = rows.A_range @ theta
-    width = np.where(rows.has_lower & rows.has_upper, rows.upper - rows.lower, 1.0)
-    room_up = np.where(rows.has_upper, np.maximum(rows.upper - value, 0.1 * width), 1.0)
-    room_down = np.where(rows.has_lower, np.maximum(value - rows.lower, 0.1 * width), 1.0)
+    least = np.where(rows.has_lower & rows.has_upper, rows.upper - rows.lower, 1.0) / 10
+    room_up = np.where(rows.has_upper, np.maximum(rows.upper - value, least), 1.0)
+    room_down = np.where(rows.has_lower, np.maximum(value - rows.lower, least), 1.0)
     up = np.where(rows.has_upper, mu / room_up, 0.0)
     down = np.where(rows.has_lower, mu / room_down, 0.0)
     return _Point(theta, s, xi, alpha, c - alpha, room_up, room_down, up, down, np.zeros(len(rows.target)))
@@ -182,10 +174,10 @@ def _iterate(problem: Problem, rows: _Rows, at: _Point, scores: Array, pull: Arr
     affine = system.solve(dual, missed, *_targets(at, rows, 0.0, None))
     primal, dual_length = _lengths(at, rows, affine, 1.0)
     reached = _complementarity_after(at, rows, affine, primal, dual_length) / n_pairs
-    sigma = min(1.0, max((reached / mu) ** 3, 1e-8))
+    sigma = min(1.0, max((reached / mu) ** 3, ROUNDING))
     step = system.solve(dual, missed, *_targets(at, rows, sigma * mu, affine))
-    primal, dual_length = _lengths(at, rows, step, _STEP)
-    if not (np.isfinite(primal) and np.isfinite(dual_length)) or max(primal, dual_length) < 1e-10:
+    primal, dual_length = _lengths(at, rows, step, STEP_SHARE)
+    if not (np.isfinite(primal) and np.isfinite(dual_length)) or max(primal, dual_length) < ROUNDING:
         return None
     # The quadratic term couples theta to the multipliers: one length for both keeps the dual residual linear.
     length = min(primal, dual_length)
@@ -211,7 +203,7 @@ class _System:
 
     def __init__(self, problem: Problem, rows: _Rows, at: _Point, factor: Factor, D: Array) -> None:
         self.problem, self.rows, self.at, self.factor, self.D = problem, rows, at, factor, D
-        self.stiffness = np.maximum(at.up / at.room_up + at.down / at.room_down, 1e-300)
+        self.stiffness = np.maximum(at.up / at.room_up + at.down / at.room_down, TINY)
         self.A = np.vstack([rows.A_range, rows.A_equal])
         self.lifted = factor.solve(self.A.T)
         schur = self.A @ self.lifted
@@ -275,20 +267,11 @@ def _complementarity_after(at: _Point, rows: _Rows, step: _Step, primal: float, 
 
 def _lengths(at: _Point, rows: _Rows, step: _Step, share: float) -> tuple[float, float]:
     """Return how far the primal and the dual variables may go, at most 1."""
-    primal = min(_limit(at.s, step.s), _limit(at.xi, step.xi))
-    primal = min(primal, _limit(at.room_up, step.room_up), _limit(at.room_down, step.room_down))
-    dual = min(_limit(at.alpha, step.alpha), _limit(at.beta, -step.alpha))
-    dual = min(dual, _limit(at.up, step.up), _limit(at.down, step.down))
+    primal = min(longest_step(at.s, step.s), longest_step(at.xi, step.xi))
+    primal = min(primal, longest_step(at.room_up, step.room_up), longest_step(at.room_down, step.room_down))
+    dual = min(longest_step(at.alpha, step.alpha), longest_step(at.beta, -step.alpha))
+    dual = min(dual, longest_step(at.up, step.up), longest_step(at.down, step.down))
     return min(1.0, share * primal), min(1.0, share * dual)
-
-
-def _limit(value: Array, change: Array) -> float:
-    """Return the largest t with ``value + t change >= 0``."""
-    if value.size == 0:
-        return np.inf
-    with np.errstate(divide="ignore", invalid="ignore"):
-        steepest = float(np.max(np.where(value > 0, -change / value, -np.inf)))
-    return 1.0 / steepest if steepest > 0 else np.inf
 
 
 def _move(at: _Point, step: _Step, primal: float, dual: float) -> _Point:

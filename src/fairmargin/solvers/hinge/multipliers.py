@@ -27,7 +27,7 @@ from fairmargin.problem import Problem, Solution
 from fairmargin.solvers.contract import Accuracy, Start
 from fairmargin.solvers.hinge.envelope import HingeEnvelope
 from fairmargin.solvers.hinge.near_margin import find_crossed, find_near, reach_of_warm_start, restrict
-from fairmargin.solvers.hinge.piecewise import INNER, LEAST_WIDTH, SHRINK, PiecewiseProblem
+from fairmargin.solvers.hinge.piecewise import LEAST_WIDTH, SHRINK, PiecewiseProblem, inner_tolerance
 from fairmargin.solvers.newton import solve_newton
 
 __all__ = ["FIRST_WIDTH", "solve_multipliers"]
@@ -37,13 +37,11 @@ Index = NDArray[np.intp]
 
 FIRST_WIDTH = 0.5  # of the corner in the first round
 _WARM_WIDTH = 0.005  # and where dual variables of a problem nearby are known
-_NARROW = 0.1  # narrower corners are worked on with the rows near the margin only,
-_REACH = 0.25  # which are the rows this close to it at first; it grows by
-_GROWTH = 4.0
+_NARROW = FIRST_WIDTH * SHRINK  # narrower corners are worked on with the rows near the margin only,
+_REACH = 0.25  # which are the rows this close to it at first; for more it grows by a factor of 1 / _REACH
 _REACH_WIDTHS = 12.0  # a corner this many times narrower than the reach leaves the other rows alone
-_NEAR_STEPS = 120  # iterations on the rows near the margin, beyond which some must have crossed
 _FEW_CROSSED = 0.05  # rows that crossed, relative to those near the margin, and simply join them
-_ASTRAY = 1e-3  # relative gap on all rows at which a solution for those near the margin is worse than its start
+_COARSE = 1e-3  # gap of the first rounds, above which a solution for the rows near the margin is worse than its start
 _LARGEST = 4_000_000, 100  # entries and columns up to which the rows near the margin are handled as a dense matrix
 
 
@@ -55,7 +53,7 @@ class _Rounds:
     dual: Array | None
     width: float
     n_iter: int = 0
-    gap: float = 1e-2
+    gap: float = 10 * _COARSE
 
 
 def solve_multipliers(problem: Problem, *, start: Start | None = None, accuracy: Accuracy | None = None) -> Solution:
@@ -83,26 +81,26 @@ def solve_multipliers(problem: Problem, *, start: Start | None = None, accuracy:
         if 0 < len(crossed) <= _FEW_CROSSED * len(near):
             joined = np.concatenate([near, crossed])
         else:
-            joined, reach = nobody, max(_GROWTH * reach, _REACH)
-        if solution is None or (not len(joined) and solution.certificate.gap > _ASTRAY):
+            joined, reach = nobody, max(reach / _REACH, _REACH)
+        if solution is None or (not len(joined) and solution.certificate.gap > _COARSE):
             state = before  # so many have crossed that this round was in vain
         else:
             margins = problem.y * solution.scores
-            state.width = max(state.width, 1e-2 * min(reach, 1.0))
+            state.width = max(state.width, _WARM_WIDTH)
 
 
 def _begin(problem: Problem, start: Start | None, accuracy: Accuracy) -> tuple[_Rounds, Array, float]:
     """Return the state, margins and reach to go on from: after rounds on all rows, or at a start that knows ``a``."""
     if start is None or start.alpha is None:
         state = _Rounds(start, None, FIRST_WIDTH)
-        wide = _rounds(problem, state, max(accuracy.tol, 1e-3), accuracy.max_iter, _NARROW)
+        wide = _rounds(problem, state, max(accuracy.tol, _COARSE), accuracy.max_iter, _NARROW)
         return state, problem.y * wide.scores, _REACH
     state = _Rounds(Start(start.theta, start.multipliers), start.alpha / problem.weight, _WARM_WIDTH)
     margins = problem.y * problem.design.matvec(start.theta)
     reach = reach_of_warm_start(problem, margins)
     least = reach / _REACH_WIDTHS
     if least < _WARM_WIDTH * SHRINK:  # many are so near that they must be sorted first
-        found = _fast_rounds(problem, state, accuracy.tol, min(_NEAR_STEPS, accuracy.max_iter), least)
+        found = _fast_rounds(problem, state, accuracy.tol, accuracy.max_iter, least)
         margins, reach = (margins, np.inf) if found is None else (problem.y * found.scores, reach)
     return state, margins, reach
 
@@ -112,8 +110,7 @@ def _solve_near(problem: Problem, state: _Rounds, near: Index, margins: Array, a
     part = restrict(problem, near, margins)
     if state.dual is not None:
         state.dual = state.dual[near]
-    left = accuracy.max_iter - state.n_iter
-    found = _fast_rounds(part, state, 0.5 * accuracy.tol, min(_NEAR_STEPS, left))
+    found = _fast_rounds(part, state, 0.5 * accuracy.tol, accuracy.max_iter - state.n_iter)
     if found is None and _is_large(part):
         found = _rounds(part, state, 0.5 * accuracy.tol, accuracy.max_iter, 0.0)
     return None if found is None else _certify(problem, state, found, near, accuracy)
@@ -154,7 +151,7 @@ def _rounds(problem: Problem, state: _Rounds, tol: float, max_iter: int, least: 
         inner = solve_newton(
             replace(problem, loss=loss),
             start=state.start,
-            accuracy=Accuracy(max(INNER * state.gap, 1e-2 * tol), max(1, max_iter - state.n_iter)),
+            accuracy=Accuracy(inner_tolerance(state.gap, tol), max(1, max_iter - state.n_iter)),
         )
         state.n_iter += inner.certificate.n_iter
         state.dual = -loss.derivative(problem.y * inner.scores)

@@ -15,18 +15,21 @@ from numpy.typing import NDArray
 
 from fairmargin.problem import Certificate, Problem, Solution, support
 from fairmargin.solvers.contract import Start
-from fairmargin.solvers.quadratic_step import LEAST_SHIFT, Factor, constrained_step, find_flat
+from fairmargin.solvers.quadratic_step import DAMPING, LEAST_SHIFT, Factor, constrained_step, find_flat
+from fairmargin.tolerances import PATIENCE
 
-__all__ = ["INNER", "LEAST_WIDTH", "SHRINK", "PiecewiseProblem"]
+__all__ = ["LEAST_WIDTH", "SHRINK", "PiecewiseProblem", "inner_tolerance"]
 
 Array = NDArray[np.float64]
 
 SHRINK = 0.2  # of the width, per round
 LEAST_WIDTH = 1e-10
-INNER = 0.1  # gap of a round, relative to the gap of the round before
-_ROWS = 4096  # that a Gram matrix takes at a time
 _COPIED = 300_000  # entries of X up to which signed rows are worth a copy
-_FLAT = 0.1  # share of a step's slope that may be left where a line search ends
+
+
+def inner_tolerance(gap: float, tol: float) -> float:
+    """Return the gap to which a round is solved: a tenth of the gap it starts with, a tenth of the goal at least."""
+    return max(gap, tol) / 10
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class PiecewiseProblem:
         value = self._values(theta, margins, dual)[0]
         while True:
             unit = self.problem.gap_unit(value)
-            inner = max(INNER * gap, 1e-2 * tol) * unit
+            inner = inner_tolerance(gap, tol) * unit
             end = self._minimise(theta, multipliers, margins, dual, width, inner, max_iter - n_iter)
             if end is None:
                 return None
@@ -125,7 +128,7 @@ class PiecewiseProblem:
             gradient = self._gradient(theta, slope)
             if feasible and self._charge(gradient, theta, multipliers) <= tol:
                 return _Point(theta, multipliers, slope, gradient, n_iter)
-            if n_iter == max_iter or stuck > 3:
+            if n_iter == max_iter or stuck >= PATIENCE:
                 break
             bent = np.flatnonzero((u > 0.0) & (u < 1.0))
             hessian = self._gram(bent, width)
@@ -134,22 +137,18 @@ class PiecewiseProblem:
             change = self._margins(step)
             length = self._length(theta, step, u, change, width, float(gradient @ step)) if feasible else 1.0
             stuck = stuck + 1 if length <= 0.0 else 0
-            damping = max(1e3 * damping, 1e-10) if stuck else max(1e-2 * damping, LEAST_SHIFT)
+            damping = damping * DAMPING if stuck else max(damping / DAMPING, LEAST_SHIFT)
             theta = theta + length * step
             margins = margins + length * change
             feasible = feasible or length >= 1.0
         return None
 
     def _gram(self, bent: NDArray[np.intp], width: float) -> Array:
-        """Return ``Xa' diag(c / h) Xa`` over some rows, a few thousand at a time."""
-        p = len(self.tilt)
-        gram = np.zeros((p, p))
-        for start in range(0, len(bent), _ROWS):
-            some = bent[start : start + _ROWS]
-            part = self.problem.design.rows(some) if self.G is None else self.G[some]
-            part *= np.sqrt(self.weight[some] / width)[:, None]
-            gram += part.T @ part
-        return gram
+        """Return ``Xa' diag(c / h) Xa`` over some rows."""
+        if self.G is None:
+            return self.problem.design.sandwich(self.weight / width, bent)
+        part = self.G[bent] * np.sqrt(self.weight[bent] / width)[:, None]
+        return part.T @ part
 
     def _length(self, theta: Array, step: Array, u: Array, change: Array, width: float, start: float) -> float:
         """Return how far to go: all the way if that is still downhill, else to where the slope is nearly gone."""
@@ -163,4 +162,4 @@ class PiecewiseProblem:
         if start >= 0:
             return 0.0
         end = derivative(1.0)
-        return 1.0 if end <= 0 else find_flat(derivative, 0.0, start, 1.0, end, _FLAT * abs(start))
+        return 1.0 if end <= 0 else find_flat(derivative, start, 0.0, start, 1.0, end)
