@@ -11,10 +11,12 @@ if TYPE_CHECKING:
         ApproximationWarning,
         CovarianceWarning,
         InfeasibleError,
+        NotCertifiedError,
         SmallGroupWarning,
         TrivialClassifierWarning,
     )
     from fairmargin.frontier import FairnessFrontier, FrontierDisplay
+    from fairmargin.guarantee import Guarantee, certify
     from fairmargin.kernel import FairSVC, KernelFeatures
     from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
     from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
@@ -33,13 +35,16 @@ _HOME = {
     "FairSVC": "kernel",
     "FairnessFrontier": "frontier",
     "FrontierDisplay": "frontier",
+    "Guarantee": "guarantee",
     "IndividualLossBound": "constraints",
     "InfeasibleError": "exceptions",
     "KernelFeatures": "kernel",
     "LossBound": "constraints",
+    "NotCertifiedError": "exceptions",
     "PRuleBound": "constraints",
     "SmallGroupWarning": "exceptions",
     "TrivialClassifierWarning": "exceptions",
+    "certify": "guarantee",
     "cv_score": "metrics",
     "decision_boundary_covariance": "metrics",
     "p_rule": "metrics",
@@ -56,14 +61,17 @@ __all__ = [
     "FairSVC",
     "FairnessFrontier",
     "FrontierDisplay",
+    "Guarantee",
     "IndividualLossBound",
     "InfeasibleError",
     "KernelFeatures",
     "LossBound",
+    "NotCertifiedError",
     "PRuleBound",
     "SmallGroupWarning",
     "TrivialClassifierWarning",
     "__version__",
+    "certify",
     "cv_score",
     "decision_boundary_covariance",
     "p_rule",

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fairmargin.sensitive import Attribute
 
 __all__ = [
+    "Comparison",
     "GroupCounts",
     "Population",
     "Ranking",
@@ -38,6 +39,26 @@ Mask = NDArray[np.bool_]
 # Scores closer than this share of their size count as equal: far above the rounding of a score, which depends on the
 # processor, and far below any difference that a decision should rest on.
 _CLEARLY_APART = 1e-7
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two sets of groups of one attribute whose rates a p%-rule compares, in one direction.
+
+    Attributes
+    ----------
+    attribute : str
+    group, other : str
+        The two sides in words; the rule asks that the first is accepted often enough beside the second.
+    inside, outside : (G,) of bool
+        Which groups are on which side.
+    """
+
+    attribute: str
+    group: str
+    other: str
+    inside: Mask
+    outside: Mask
 
 
 @dataclass(frozen=True)
@@ -92,6 +113,19 @@ class GroupCounts:
         """Return the largest absolute difference of rates (CV score), one number per decision rule."""
         low, high = self._compared(method)
         return (high - low).max(axis=0)
+
+    def comparisons(self, method: str = "one_vs_rest") -> list[Comparison]:
+        """Return what the rule compares, each comparison in both directions; groups without weight are left out."""
+        _check_method(method)
+        present = np.flatnonzero(self.weight > 0)
+        names = [f"{self.name}={c!r}" for c in self.categories]
+        single = np.eye(len(self.categories), dtype=bool)
+        if len(present) == 2 or method == "between_groups":
+            pairs = [(names[i], names[j], single[i], single[j]) for i in present for j in present if i != j]
+        else:
+            rest = [(names[i], f"everybody but {names[i]}", single[i], ~single[i]) for i in present]
+            pairs = [p for a, b, x, y in rest for p in ((a, b, x, y), (b, a, y, x))]
+        return [Comparison(self.name, *pair) for pair in pairs]
 
     def _compared(self, method: str) -> tuple[Array, Array]:
         """Return the lower and the higher rate of each comparison that ``method`` makes."""

@@ -11,6 +11,7 @@ __all__ = [
     "IndefiniteKernelError",
     "InfeasibleError",
     "ModelFileError",
+    "NotCertifiedError",
     "SmallGroupWarning",
     "TrivialClassifierWarning",
     "UnwritableError",
@@ -75,6 +76,24 @@ class InfeasibleError(ValueError):
 
 class ModelFileError(ValueError):
     """A model file cannot be written or read; the message says why in one line."""
+
+
+class NotCertifiedError(ValueError):
+    """The people set aside do not support the rule at the confidence asked for.
+
+    Attributes
+    ----------
+    failed : tuple of str
+        The comparisons that failed, in words, e.g. ``"sex='Female' against sex='Male'"``.
+    people_needed : int or None
+        About how many people would be needed for a test that succeeds four times in five; None where more people
+        would not help, or nothing can be said.
+    """
+
+    def __init__(self, message: str, *, failed: tuple[str, ...] = (), people_needed: int | None = None) -> None:
+        super().__init__(message)
+        self.failed = failed
+        self.people_needed = people_needed
 
 
 class SmallGroupWarning(UserWarning):

@@ -1,0 +1,214 @@
+"""Certifying any fitted classifier on people it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import column_or_1d
+
+from fairmargin.exceptions import NotCertifiedError
+from fairmargin.guarantee.record import Guarantee
+from fairmargin.guarantee.verdict import CountedDecisions, Question
+from fairmargin.inputs import check_container
+from fairmargin.notions import get_notion
+from fairmargin.sensitive import Attribute, encode_sensitive
+from fairmargin.validation import validate_weights
+
+__all__ = ["certify", "check_confidence", "check_percent", "refuse"]
+
+Mask = NDArray[np.bool_]
+
+EXACT_LEAST = 0.002  # level: half of it is spent on the interval of a rate at most
+
+
+def certify(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    sensitive_features: Any,
+    p: float = 80.0,
+    confidence: float = 0.95,
+    method: str = "one_vs_rest",
+    notion: Any = "selection_rate",
+    sample_weight: Any = None,
+    pos_label: Any = None,
+) -> Guarantee:
+    """Test a p%-rule of a fitted classifier on people it has not seen; return the guarantee or raise.
+
+    With probability at least ``confidence`` over the draw of these people, either ``NotCertifiedError`` is raised or
+    the rule of every listed group is at least ``p`` in the population they were drawn from. The people must be
+    independent draws, and nothing that led to the classifier (training, scaling, search, the choice among several
+    classifiers) may have seen them; testing several classifiers on the same people, or trying again with others,
+    voids the promise. Equal weights are tested exactly (:mod:`fairmargin.guarantee.ratio_test`); weights that differ
+    by a linearised z-test, whose guarantee is of ``kind="asymptotic"``.
+
+    Parameters
+    ----------
+    model : object with ``predict``
+        Any fitted classifier, of this package or not.
+    X : array or frame of shape (n, n_features)
+        Features of people not used in training.
+    y : array of shape (n,), optional
+        Their labels. Needed for notions other than selection rates; where they are given, the classifier must be more
+        accurate on these people than the better constant decision.
+    sensitive_features : array, series or frame of shape (n,) or (n, k)
+        Attributes with groups.
+    p : float, default=80
+        In percent.
+    confidence : float, default=0.95
+    method : {"one_vs_rest", "between_groups"}
+        As in :func:`fairmargin.p_rule`.
+    notion : str or Notion, default="selection_rate"
+        Which people count: e.g. ``"true_positive_rate"`` compares acceptance among those with a positive label.
+    sample_weight : array of shape (n,), optional
+    pos_label : label, optional
+        The positive decision; by default ``model.classes_[1]``, or 1.
+
+    Raises
+    ------
+    NotCertifiedError
+        Where these people do not support the rule; it says which groups fall short and about how many people would
+        be needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fairmargin import FairLogisticRegression
+    >>> from fairmargin.datasets import make_linear_synthetic
+    >>> X, y, z = make_linear_synthetic(8000, random_state=0)
+    >>> new = np.arange(len(y)) % 2 == 1
+    >>> clf = FairLogisticRegression().fit(X[~new], y[~new], sensitive_features=z[~new])
+    >>> certify(clf, X[new], y[new], sensitive_features=z[new], p=80).people
+    4000
+    """
+    question = Question(check_percent(p), check_confidence(confidence), method)
+    check_container(X, "X")
+    decided = column_or_1d(model.predict(X))
+    accepted = decided == _positive_label(model, pos_label)
+    sensitive = encode_sensitive(sensitive_features, len(accepted))
+    weight = None if sample_weight is None else validate_weights(sample_weight, accepted[:, None])
+    labels = None if y is None else _labels(y, accepted, model, pos_label)
+    counted = _who_counts(get_notion(notion), labels, len(accepted))
+    if weight is not None:
+        counted &= weight > 0
+    if labels is not None:
+        _check_gain(accepted, labels, weight)
+    rows = np.flatnonzero(counted)
+    attributes = [_take(a, rows) for a in sensitive.attributes]
+    tested = CountedDecisions.of(attributes, accepted[rows], None if weight is None else weight[rows])
+    if not tested.supports(question):
+        raise refuse(tested, question, accepted[rows], split=False)
+    return Guarantee(
+        question.p, question.confidence, tested.kind, method, get_notion(notion).name, len(rows), tested.groups
+    )
+
+
+def refuse(tested: CountedDecisions, question: Question, accepted: Mask, *, split: bool) -> NotCertifiedError:
+    """Return the error for decisions that do not support the rule: which groups fall short and what would help."""
+    rule = f"{question.p:g}%-rule at {100 * question.confidence:.4g}% confidence"
+    if tested.empty:
+        return NotCertifiedError(
+            f"The {rule} cannot be shown: there is nobody to test in {', '.join(tested.empty)}. Give more people, or "
+            "merge small groups.",
+            failed=tested.empty,
+        )
+    if accepted.all() or not accepted.any():
+        return NotCertifiedError(
+            f"The {rule} cannot be shown: the classifier {'accepts' if accepted.all() else 'refuses'} everybody, "
+            "which keeps every rule. Give another classifier."
+        )
+    failures = tested.failures(question)
+    failed = tuple(f"{c.group} against {c.other}" for _, c in failures)
+    needed = tested.needed(question, failures, split=split)
+    small = [f"{g.attribute}={g.group!r} ({g.people:,} people)" for g in _failed_groups(tested, failures)]
+    if needed is None:
+        remedy = "Their rates are too far apart for more people to help: ask for a lower p, or merge small groups."
+    elif split:
+        remedy = f"About {needed:,} people, for training and test together, would succeed four times in five."
+    else:
+        remedy = f"If the rates are as they seem, about {needed:,} people would succeed four times in five."
+    return NotCertifiedError(
+        f"The {len(accepted):,} people tested do not support the {rule}; not shown: {'; '.join(failed)} "
+        f"({', '.join(small)}). {remedy}",
+        failed=failed,
+        people_needed=needed,
+    )
+
+
+def _failed_groups(tested: CountedDecisions, failures: Sequence[Any]) -> list[Any]:
+    """Return the smaller side of every failed comparison, each group once."""
+    names = set()
+    for k, side in failures:
+        counts = tested.counts[k]
+        inside = side.inside if side.inside.sum() <= side.outside.sum() else side.outside
+        names |= {(counts.name, str(counts.categories[i])) for i in np.flatnonzero(inside)}
+    return [g for g in tested.groups if (g.attribute, g.group) in names]
+
+
+def check_percent(p: Any) -> float:
+    """Return ``p`` as a float; raise unless it is a percentage above 1."""
+    if isinstance(p, bool) or not isinstance(p, int | float | np.number) or not 0 <= float(p) <= 100:
+        raise ValueError(f"p must be a percentage from 0 to 100, got {p!r}.")
+    if 0 < float(p) <= 1:
+        raise ValueError(f"p is in percent and {p!r} is nearly nothing; did you mean {100 * float(p):g}?")
+    return float(p)
+
+
+def check_confidence(confidence: Any) -> float:
+    """Return a confidence as a float; raise unless it is one that the tests can reach."""
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float | np.number):
+        raise ValueError(f"confidence must be a number, e.g. 0.95, got {confidence!r}.")
+    if not 0.5 <= float(confidence) <= 1.0 - EXACT_LEAST:
+        hint = f"; did you mean {float(confidence) / 100:g}?" if 50 <= float(confidence) < 100 else ""
+        raise ValueError(f"confidence must be from 0.5 to {1.0 - EXACT_LEAST:g}, got {confidence!r}{hint}")
+    return float(confidence)
+
+
+def _positive_label(model: Any, given: Any) -> Any:
+    if given is not None:
+        return given
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return 1
+    if len(classes) != 2:
+        raise ValueError(f"The classifier has {len(classes)} classes; name the positive decision with pos_label.")
+    return classes[1]
+
+
+def _labels(y: Any, accepted: Mask, model: Any, pos_label: Any) -> Mask:
+    check_container(y, "y")
+    labels = column_or_1d(y)
+    if len(labels) != len(accepted):
+        raise ValueError(f"y has {len(labels)} entries, but there are {len(accepted)} people in X.")
+    return np.asarray(labels == _positive_label(model, pos_label))
+
+
+def _who_counts(notion: Any, labels: Mask | None, n: int) -> Mask:
+    if labels is None:
+        if notion.name != "selection_rate":
+            raise ValueError(f"The notion {notion.name!r} compares {notion.people}: give the labels y, too.")
+        return np.ones(n, dtype=bool)
+    return np.asarray(notion.counts(np.where(labels, 1.0, -1.0)), dtype=bool)
+
+
+def _check_gain(accepted: Mask, labels: Mask, weight: Any) -> None:
+    """Raise if the decisions are no more accurate than the better constant one: such a rule is kept trivially."""
+    accuracy = float(np.average(accepted == labels, weights=weight))
+    positive = float(np.average(labels, weights=weight))
+    constant = max(positive, 1.0 - positive)
+    if accuracy <= constant:
+        raise NotCertifiedError(
+            f"The classifier is right for {accuracy:.1%} of these people, no more than deciding the same for "
+            f"everybody ({constant:.1%}), which keeps every rule: there is nothing worth certifying."
+        )
+
+
+def _take(attribute: Attribute, rows: NDArray[np.intp]) -> Attribute:
+    """Return the attribute of some people with all of its groups, also those without any of these people."""
+    if attribute.codes is None:
+        return attribute  # raises where it is counted
+    return Attribute(attribute.name, attribute.categories, attribute.codes[rows])

@@ -1,0 +1,82 @@
+"""What was tested on people not used in training, and in which words it may be said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["GroupRecord", "Guarantee"]
+
+_LIMITS = "Not covered: other populations, later years, groups not listed."
+
+
+@dataclass(frozen=True)
+class GroupRecord:
+    """People of one group on whom a classifier was tested, and how many of them it accepts."""
+
+    attribute: str
+    group: str
+    people: int
+    accepted: int
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A p%-rule for people not seen yet.
+
+    With probability at least ``confidence`` over the draw of the people tested (independent draws within groups,
+    untouched in training), either nothing is returned or the rule of every listed group is at least ``p`` in the
+    population they were drawn from. Only ``p`` is covered: the rates on the people tested are those of a selected
+    classifier.
+
+    Attributes
+    ----------
+    p : float
+        In percent.
+    confidence : float
+    kind : {"exact", "asymptotic"}
+        Whether the statement holds for every number of people, or approximately for many.
+    method : {"one_vs_rest", "between_groups"}
+        How groups are compared, as in :func:`fairmargin.p_rule`.
+    notion : str
+        Which people count when groups are compared.
+    people : int
+        Number of people tested, of all groups.
+    groups : tuple of GroupRecord
+    candidates : int
+        Number of classifiers tested, one after the other, up to the first that failed.
+    seed : int or None
+        That drew the people set aside; None where the caller did.
+    """
+
+    p: float
+    confidence: float
+    kind: str
+    method: str
+    notion: str
+    people: int
+    groups: tuple[GroupRecord, ...]
+    candidates: int = 1
+    seed: int | None = None
+
+    @property
+    def statement(self) -> str:
+        """The guarantee in words for readers."""
+        how = "" if self.kind == "exact" else " (by a method that is exact only for many people)"
+        whom = "" if self.notion == "selection_rate" else f", comparing {self.notion.replace('_', ' ')}s"
+        sure = f"with {100 * self.confidence:.4g}% confidence"
+        return (
+            f"Tested on {self.people:,} people not used in training{how}{whom}: {sure} {self._compared()}. {_LIMITS}"
+        )
+
+    def _compared(self) -> str:
+        parts = []
+        for name in dict.fromkeys(g.attribute for g in self.groups):
+            groups = [g.group for g in self.groups if g.attribute == name]
+            rate = f"at least {self.p:g}% as often as"
+            if len(groups) == 2:
+                parts.append(f"people with {name} = {groups[0]} are accepted {rate} those with {groups[1]}")
+            else:
+                listed = ", ".join(groups)
+                whom = "each other" if self.method == "between_groups" else "everybody else"
+                parts.append(f"people of each {name} ({listed}) are accepted {rate} {whom}")
+        return "; ".join(f"{part}, and conversely" for part in parts)

@@ -1,0 +1,147 @@
+"""Whether counted decisions support a p%-rule: every comparison of every attribute, in both directions.
+
+The rule is broken if *any* group falls short. It is claimed only if the hypothesis "this group falls short" is
+refuted for *every* group, in either direction, at the full level: an intersection-union test, which needs no
+correction for the number of groups or attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.decisions import Comparison, GroupCounts, count_groups
+from fairmargin.guarantee.ratio_test import linearised_p_value, people_needed, rejects
+from fairmargin.guarantee.record import GroupRecord
+from fairmargin.sensitive import Attribute
+
+__all__ = ["CountedDecisions", "Question"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which rule, and how sure to be of it: ``p`` in percent, ``confidence`` from 0 to 1, ``method`` of comparing."""
+
+    p: float
+    confidence: float
+    method: str = "one_vs_rest"
+
+    @property
+    def ratio(self) -> float:
+        """The least ratio of rates."""
+        return self.p / 100.0
+
+    @property
+    def level(self) -> float:
+        """Probability of a mistake that is allowed."""
+        return 1.0 - self.confidence
+
+
+@dataclass(frozen=True)
+class CountedDecisions:
+    """Decisions on people not used in training, counted by group.
+
+    Parameters
+    ----------
+    counts : list of GroupCounts
+        One per attribute.
+    squares : list of GroupCounts or None
+        The same with squared weights, where people have weights that differ; None for the exact test.
+    """
+
+    counts: Sequence[GroupCounts]
+    squares: Sequence[GroupCounts] | None = None
+
+    @classmethod
+    def of(cls, attributes: Sequence[Attribute], accepted: Mask, weight: Array | None) -> CountedDecisions:
+        """Count decisions; equal weights are counted as people."""
+        if weight is None or np.ptp(weight) == 0.0:
+            return cls([count_groups(a, accepted) for a in attributes])
+        counts = [count_groups(a, accepted, weight) for a in attributes]
+        return cls(counts, [count_groups(a, accepted, weight**2) for a in attributes])
+
+    @property
+    def kind(self) -> str:
+        """What the test can claim."""
+        return "exact" if self.squares is None else "asymptotic"
+
+    def supports(self, question: Question) -> bool:
+        """Whether every group has people, some but not all people are accepted, and every comparison passes."""
+        if self.empty or self._is_constant:
+            return False
+        return all(self._passes(k, c, question) for k, c in self._comparisons(question.method))
+
+    @property
+    def empty(self) -> tuple[str, ...]:
+        """The groups without anybody."""
+        return tuple(
+            f"{c.name}={category!r}"
+            for c in self.counts
+            for category, weight in zip(c.categories, c.weight, strict=True)
+            if weight == 0
+        )
+
+    @property
+    def _is_constant(self) -> bool:
+        accepted, everybody = self.counts[0].positives.sum(), self.counts[0].weight.sum()
+        return bool(accepted in (0, everybody))
+
+    def failures(self, question: Question) -> list[tuple[int, Comparison]]:
+        """Return the comparisons that do not pass, with the index of their attribute."""
+        return [(k, c) for k, c in self._comparisons(question.method) if not self._passes(k, c, question)]
+
+    def needed(self, question: Question, failures: list[tuple[int, Comparison]], *, split: bool) -> int | None:
+        """Return about how many people the hardest of the failed comparisons would need; None if none helps."""
+        found = [self._needed(k, c, question, split) for k, c in failures]
+        return None if None in found else max((n for n in found if n is not None), default=None)
+
+    def _needed(self, k: int, side: Comparison, question: Question, split: bool) -> int | None:
+        counts = self.counts[k]
+        n1, n0 = counts.weight[side.inside].sum(), counts.weight[side.outside].sum()
+        x1, x0 = counts.positives[side.inside].sum(), counts.positives[side.outside].sum()
+        if min(n1, n0) == 0 or x0 == 0:
+            return None
+        rate, share = float((x1 + x0) / (n1 + n0)), float(min(n1, n0) / (n1 + n0))
+        ratio = 1.0 if split else float((x1 / n1) / (x0 / n0))
+        needed = people_needed(rate, share, question.ratio, question.confidence, split=split, ratio=ratio)
+        # Of several groups, these two are only a part of the people.
+        return None if needed is None else round(needed * counts.weight.sum() / (n1 + n0))
+
+    @property
+    def groups(self) -> tuple[GroupRecord, ...]:
+        """The people of every group and how many of them are accepted."""
+        found = []
+        for counts in self.counts:
+            rate = np.nan_to_num(counts.rate)
+            for category, people, share in zip(counts.categories, counts.people, rate, strict=True):
+                found.append(GroupRecord(counts.name, str(category), int(people), round(float(people * share))))
+        return tuple(found)
+
+    def _comparisons(self, method: str) -> list[tuple[int, Comparison]]:
+        return [(k, c) for k, counts in enumerate(self.counts) for c in counts.comparisons(method)]
+
+    def _passes(self, k: int, side: Comparison, question: Question) -> bool:
+        if question.ratio <= 0.0:
+            return True
+        one, two = side.inside, side.outside
+        counts = self.counts[k]
+        x1, n1 = counts.positives[one].sum(), counts.weight[one].sum()
+        x0, n0 = counts.positives[two].sum(), counts.weight[two].sum()
+        if self.squares is None:
+            return rejects(int(x1), int(n1), int(x0), int(n0), question.ratio, question.level)
+        r1, r0 = float(x1 / n1), float(x0 / n0)
+        v1, v0 = self._variance(k, one, r1, n1), self._variance(k, two, r0, n0)
+        return linearised_p_value(r1, v1, r0, v0, question.ratio) <= question.level
+
+    def _variance(self, k: int, side: Mask, rate: float, total: float) -> float:
+        """Return ``sum_i w_i^2 (d_i - r)^2 / W^2``, the linearised variance of a weighted rate."""
+        assert self.squares is not None
+        squares = self.squares[k]
+        accepted, everybody = squares.positives[side].sum(), squares.weight[side].sum()
+        return float(((1.0 - 2.0 * rate) * accepted + rate**2 * everybody) / total**2)
