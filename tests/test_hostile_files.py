@@ -39,7 +39,7 @@ def folder(tmp_path, monkeypatch, trained):
     return tmp_path
 
 
-def refused(arguments, message, capsys, status=2):
+def assert_refused(arguments, message, capsys, status=2):
     """Run a command that must end with one line that holds ``message``."""
     assert run(arguments) == status, arguments
     out, err = capsys.readouterr()
@@ -101,7 +101,7 @@ def test_no_input_is_overwritten(link, folder, capsys):
         if link is not None:
             name = "link"
             link(file, name)
-        refused([*arguments, name], "is also the input", capsys)
+        assert_refused([*arguments, name], "is also the input", capsys)
         assert Path(file).read_bytes() == before
         if link is not None:
             os.unlink(name)
@@ -110,9 +110,9 @@ def test_no_input_is_overwritten(link, folder, capsys):
 def test_two_outputs_are_not_one_file(folder, capsys):
     os.symlink("a.json", "b.json")
     Path("a.json").write_text("")
-    refused(["train", "people.csv", *ASK, "-o", "a.json", "--json", "b.json"], "same file name", capsys)
-    refused(["audit", "people.csv", *ASK, "--json", "-", "--markdown", "-"], "same file name", capsys)
-    refused(["audit", "people.csv", *ASK, "--json", "x" * 300], "File name too long", capsys)
+    assert_refused(["train", "people.csv", *ASK, "-o", "a.json", "--json", "b.json"], "same file name", capsys)
+    assert_refused(["audit", "people.csv", *ASK, "--json", "-", "--markdown", "-"], "same file name", capsys)
+    assert_refused(["audit", "people.csv", *ASK, "--json", "x" * 300], "File name too long", capsys)
 
 
 # ------------------------------------------------------------------------------------------------ damaged tables
@@ -153,7 +153,7 @@ def test_rows_of_another_width_are_an_error(name, folder, capsys):
     text, message = RAGGED[name]
     Path("ragged.csv").write_bytes(text.encode())
     for command in (["audit", "ragged.csv", *ASK], ["train", "ragged.csv", *ASK]):
-        refused(command, message, capsys)
+        assert_refused(command, message, capsys)
 
 
 def test_rows_of_the_same_width_are_read_whatever_they_hold(folder, capsys):
@@ -172,18 +172,18 @@ def test_a_compressed_file_has_a_limit(folder, capsys):
     with gzip.open("bomb.csv.gz", "wb") as file:
         file.write(b"sex,repaid\n" + b"man,yes\nwoman,no\n" * 1_000_000)
     assert os.path.getsize("bomb.csv.gz") < 100_000
-    refused(["audit", "bomb.csv.gz", *ASK, "--max-size", "0.01"], "more than 10,000,000 bytes", capsys)
+    assert_refused(["audit", "bomb.csv.gz", *ASK, "--max-size", "0.01"], "more than 10,000,000 bytes", capsys)
     people = pd.DataFrame({"sex": np.resize(["man", "woman"], 500_000), "repaid": np.resize(["yes", "no"], 500_000)})
     people.to_parquet("bomb.parquet")
     assert os.path.getsize("bomb.parquet") < 200_000
-    refused(["audit", "bomb.parquet", *ASK, "--max-size", "0.001"], "(option --max-size)", capsys)
+    assert_refused(["audit", "bomb.parquet", *ASK, "--max-size", "0.001"], "(option --max-size)", capsys)
     assert run(["audit", "bomb.parquet", *ASK, "-q"]) == 0
-    refused(["audit", "people.csv", *ASK, "--max-size", "0"], "--max-size", capsys)
+    assert_refused(["audit", "people.csv", *ASK, "--max-size", "0"], "--max-size", capsys)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no /dev/zero")
 def test_a_file_without_end_is_an_error(folder, capsys):
-    refused(["audit", "/dev/zero", *ASK, "--max-size", "0.001"], "more than 1,000,000 bytes", capsys)
+    assert_refused(["audit", "/dev/zero", *ASK, "--max-size", "0.001"], "more than 1,000,000 bytes", capsys)
 
 
 @pytest.mark.parametrize(
@@ -207,16 +207,18 @@ def test_a_damaged_gzip_file_is_an_error_of_the_data(content, message, folder):
 def test_encodings(folder, capsys):
     text = Path("people.csv").read_text()
     Path("wide.csv").write_bytes(text.encode("utf-16"))
-    refused(["audit", "wide.csv", *ASK], "is not utf-8 text; give its encoding. Try --encoding utf-16.", capsys)
+    assert_refused(
+        ["audit", "wide.csv", *ASK], "is not utf-8 text; give its encoding. Try --encoding utf-16.", capsys
+    )
     assert run(["audit", "wide.csv", *ASK, "--encoding", "utf-16", "-q"]) == 0
-    refused(["audit", "people.csv", *ASK, "--encoding", "klingon"], "no text encoding 'klingon'", capsys)
-    refused(["audit", "people.csv", *ASK, "--encoding", "base64"], "no text encoding 'base64'", capsys)
+    assert_refused(["audit", "people.csv", *ASK, "--encoding", "klingon"], "no text encoding 'klingon'", capsys)
+    assert_refused(["audit", "people.csv", *ASK, "--encoding", "base64"], "no text encoding 'base64'", capsys)
     Path("nul.csv").write_text(text[:9000] + "\0" + text[9000:])
-    refused(["audit", "nul.csv", *ASK], "neither a text file nor Parquet", capsys)
+    assert_refused(["audit", "nul.csv", *ASK], "neither a text file nor Parquet", capsys)
     Path("late.csv").write_bytes(text.encode() * 4 + b"\xe4\n")
-    refused(["audit", "late.csv", *ASK], "late.csv", capsys)
+    assert_refused(["audit", "late.csv", *ASK], "late.csv", capsys)
     Path("tabs.csv").write_text(text.replace(",", "\t"))
-    refused(["audit", "tabs.csv", *ASK, "--delimiter", ","], "Try --delimiter tab.", capsys)
+    assert_refused(["audit", "tabs.csv", *ASK, "--delimiter", ","], "Try --delimiter tab.", capsys)
     for delimiter in ("tab", "\\t", "\t"):
         assert run(["audit", "tabs.csv", *ASK, "--delimiter", delimiter, "-q"]) == 0
 
@@ -251,7 +253,7 @@ def test_a_number_too_large_for_the_model_is_named(folder, capsys):
     row = next(row for row in model["table"]["encoder"]["columns"] if row["name"] == "income")
     row["scale"] = 1e-9
     Path("narrow.json").write_text(json.dumps(model))
-    refused(["predict", "narrow.json", "huge.csv", "-o", "out.csv"], "'income' has 1.7e+308 in row 8", capsys)
+    assert_refused(["predict", "narrow.json", "huge.csv", "-o", "out.csv"], "'income' has 1.7e+308 in row 8", capsys)
 
 
 @pytest.mark.parametrize(
@@ -274,12 +276,12 @@ def test_a_number_too_large_for_the_model_is_named(folder, capsys):
     ],
 )
 def test_requests_that_make_no_sense(arguments, message, folder, capsys):
-    refused(arguments, message, capsys)
+    assert_refused(arguments, message, capsys)
 
 
 def test_a_column_that_gives_the_attribute_away_is_named(folder, capsys):
     pd.read_csv("people.csv").assign(title=lambda d: d["sex"].map({"man": "Mr", "woman": "Ms"})).to_csv("t.csv")
-    refused(["train", "t.csv", *ASK], "Leave the column 'title' out. Try --exclude title.", capsys)
+    assert_refused(["train", "t.csv", *ASK], "Leave the column 'title' out. Try --exclude title.", capsys)
     assert run(["train", "t.csv", *ASK, "--exclude", "title", "-q"]) == 0
 
 
@@ -289,7 +291,7 @@ def test_a_column_that_gives_the_attribute_away_is_named(folder, capsys):
 @pytest.mark.parametrize("value", ["0.8", "1", "nan", "inf", "-5", "101"])
 def test_a_gate_takes_percentages_only(value, folder, capsys):
     for flag in ("--fail-under", "--threshold"):
-        refused(["audit", "people.csv", *ASK, flag, value], f"{flag} ", capsys)
+        assert_refused(["audit", "people.csv", *ASK, flag, value], f"{flag} ", capsys)
     assert run(["audit", "people.csv", *ASK, "--fail-under", "0", "-q"]) == 0
     assert run(["audit", "people.csv", *ASK, "--fail-under", "100", "-q"]) == 1
 

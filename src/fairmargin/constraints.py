@@ -7,7 +7,7 @@ once there are data; here are only the words and the checks that need none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -35,8 +35,8 @@ class Constraint:
     notion: str | Notion = "selection_rate"
 
     def __repr__(self) -> str:
-        shown = [f for f in fields(self) if f.name != "notion" or self.notion != f.default]  # type: ignore[arg-type]
-        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
+        given = {name: value for name, value in vars(self).items() if name != "notion" or value != Constraint.notion}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairmargin.named import Named, Registry
+
 __all__ = ["Loss", "get_loss", "register"]
 
 Array = NDArray[np.float64]
 
-_BY_NAME: dict[str, type[Loss]] = {}
 
-
-class Loss:
+class Loss(Named):
     """Base class and contract of a convex decreasing margin loss.
 
     Attributes
@@ -71,20 +71,9 @@ class Loss:
             low, high = np.where(reached, low, middle), np.where(reached, middle, high)
         return np.where(self.value(high) <= u, high, np.inf)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash((type(self), tuple(sorted(vars(self).items()))))
-
-
-def register(loss: type[Loss]) -> type[Loss]:
-    """Make a loss known under its name; a class decorator."""
-    _BY_NAME[loss.name] = loss
-    return loss
+_LOSSES: Registry[Loss] = Registry()
+register = _LOSSES.register
 
 
 def get_loss(loss: str | Loss | Any) -> Loss:
@@ -94,15 +83,14 @@ def get_loss(loss: str | Loss | Any) -> Loss:
     values. A breach raises a ``ValueError`` that says which of these failed.
     """
     if isinstance(loss, str):
-        if loss not in _BY_NAME:
-            known = ", ".join(sorted(_BY_NAME))
-            raise ValueError(f"Unknown loss {loss!r}; the known ones are {known}.")
-        return _BY_NAME[loss]()
-    if type(loss) in _BY_NAME.values():
+        if loss not in _LOSSES:
+            raise ValueError(f"Unknown loss {loss!r}; the known ones are {', '.join(_LOSSES.names)}.")
+        return _LOSSES.make(loss)
+    if _LOSSES.has_kind(loss):
         return loss
     if isinstance(loss, type) or not isinstance(loss, Loss):
         raise ValueError(
-            f"loss must be one of {', '.join(sorted(_BY_NAME))} or an instance of a subclass of "
+            f"loss must be one of {', '.join(_LOSSES.names)} or an instance of a subclass of "
             f"fairmargin.losses.Loss, got {loss!r}."
         )
     _check_contract(loss)

@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.named import Named, Registry
 from fairmargin.sensitive import Sensitive, centre
 
 __all__ = ["Notion", "get_notion", "register"]
 
 Array = NDArray[np.float64]
 
-_BY_NAME: dict[str, type[Notion]] = {}
 
-
-class Notion:
+class Notion(Named):
     """Base class and contract of a notion of fairness.
 
     Attributes
@@ -56,27 +55,16 @@ class Notion:
                     "of whom at most one group has any."
                 )
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash((type(self), tuple(sorted(vars(self).items()))))
-
-
-def register(notion: type[Notion]) -> type[Notion]:
-    """Make a notion known under its name; a class decorator."""
-    _BY_NAME[notion.name] = notion
-    return notion
+_NOTIONS: Registry[Notion] = Registry()
+register = _NOTIONS.register
 
 
 def get_notion(notion: str | Notion | Any) -> Notion:
     """Return the notion called ``notion``, or ``notion`` itself if it is one."""
     if isinstance(notion, Notion):
         return notion
-    if not isinstance(notion, str) or notion not in _BY_NAME:
-        known = ", ".join(repr(name) for name in sorted(_BY_NAME))
+    if notion not in _NOTIONS:
+        known = ", ".join(repr(name) for name in _NOTIONS.names)
         raise ValueError(f"notion must be one of {known} or an instance of a Notion, got {notion!r}.")
-    return _BY_NAME[notion]()
+    return _NOTIONS.make(notion)
