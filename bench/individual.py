@@ -1,4 +1,4 @@
-"""A promise to every person: what it costs beside one fair fit, and what the second stage is worth."""
+"""A promise to every person: what it costs beside one fair fit."""
 
 import warnings
 
@@ -36,7 +36,6 @@ def run(found, budget):
             rows.append((name, errors[name]))
             continue
         model = kept[name]
-        before = "" if constraint is None else first_stage(train, test, constraint)
         decided = model.predict(test.X)
         rows.append(
             (
@@ -44,7 +43,6 @@ def run(found, budget):
                 seconds(median(runs[name])),
                 times(median(runs[name]) / one),
                 "" if constraint is None else f"{model.factor_:.3f}",
-                before,
                 f"{100 * np.mean(decided == test.y):.2f}",
                 f"{p_rule(test.y, decided, sensitive_features=test.z):.0f}",
                 f"{len(getattr(model, 'binding_', []))}",
@@ -53,7 +51,7 @@ def run(found, budget):
         )
     found.text(
         f"Adult, sex, {len(train):,} people to train on, each with a bound. The least covariance "
-        "does not fix the classifier; the second stage takes the least loss among those that attain it."
+        "does not fix the classifier: it is the one of least loss among those that attain it."
     )
     found.table(
         (
@@ -61,7 +59,6 @@ def run(found, budget):
             "time",
             "x one fair fit",
             "covariance left (share of c*)",
-            "test accuracy %, first stage",
             "test accuracy %",
             "test p%",
             "binding people",
@@ -83,25 +80,3 @@ def run(found, budget):
 def fit(people, constraint):
     settings = {} if constraint is None else {"constraint": constraint}
     return FairLogisticRegression(**settings).fit(people.X, people.y, sensitive_features=people.z)
-
-
-def first_stage(train, test, constraint):
-    """Return the test accuracy of a point of least covariance as the first stage leaves it."""
-    try:
-        from fairmargin.formulations import individual as parts
-
-        model = FairLogisticRegression(constraint=constraint)
-        task = model._prepare(train.X, train.y, None, train.z)
-        problem = task.problem
-        free = task.solve(problem.unconstrained())
-        gamma = constraint.gammas(len(train))
-        kept = constraint.kept(task.sensitive, free.scores >= 0, task.data.kept, len(train))
-        promises = parts._make_promises(problem, free, gamma, kept)
-        finite = gamma[np.isfinite(gamma)]
-        radius = parts._penalty_radius(problem, free, float(finite.max()) if finite.size else np.inf)
-        reach = np.abs(problem.rows @ free.theta)
-        theta = parts._least_covariance(problem, free, promises, reach, radius)[1]
-        w, b = problem.design.to_original(theta)
-        return f"{100 * np.mean((test.X @ w + b >= 0) == (test.y == 1)):.2f}"
-    except Exception as error:
-        return f"not measured ({type(error).__name__})"

@@ -80,12 +80,24 @@ class IndividualOutcome(Outcome):
 
 @solve_task.register
 def solve_individual_loss_bound(constraint: IndividualLossBound, task: Task) -> Outcome:
-    """Return the least covariance that keeps every promise, with the least objective among those."""
+    """Return the least covariance that keeps every promise, with the least objective among those.
+
+    A score that is kept exactly at zero may be below it after rounding. Such ties are lifted together by the
+    intercept; where another promise forbids that, or there is no intercept, a hair more than zero is asked for.
+    """
     data = task.data
     gamma = constraint.gammas(data.n_given)[data.kept]
     free = _reference(task)
     kept = constraint.kept(task.sensitive, free.scores >= 0, data.kept, data.n_given)
-    promises = _make_promises(task.problem, free, gamma, kept)
+    if task.problem.design.fit_intercept:
+        outcome = settle_ties(_solve_promises(task, free, gamma, kept, 0.0), task.tol)
+        if np.all(outcome.solution.scores[kept] >= 0):
+            return outcome
+    return _solve_promises(task, free, gamma, kept, HAIR * (1.0 + float(np.abs(free.scores).max())))
+
+
+def _solve_promises(task: Task, free: Solution, gamma: Array, kept: NDArray[np.bool_], hair: float) -> Outcome:
+    promises = _make_promises(task.problem, free, gamma, kept, hair)
     finite = gamma[np.isfinite(gamma)]
     radius = _penalty_radius(task.problem, free, float(finite.max()) if finite.size else np.inf)
     reach = np.abs(task.problem.rows @ free.theta)
@@ -132,16 +144,13 @@ def _kept(problem: Problem, solution: Solution, free: Solution, promises: Promis
     return replace(solution, theta=theta, scores=scores, certificate=proof)
 
 
-def _make_promises(problem: Problem, free: Solution, gamma: Array, kept: NDArray[np.bool_]) -> Promises:
+def _make_promises(problem: Problem, free: Solution, gamma: Array, kept: NDArray[np.bool_], hair: float) -> Promises:
     margins = problem.y * free.scores
     bounded = np.flatnonzero(np.isfinite(gamma))
     allowed = (1.0 + gamma[bounded]) * problem.loss.value(margins[bounded])
     # Rounding in the inverse must not make the unconstrained classifier break a promise of gamma = 0.
     tau = np.minimum(problem.loss.inverse(allowed), margins[bounded])
     keeps = np.flatnonzero(kept)
-    # A score that is kept exactly at zero may be below it after rounding. Ties are lifted by the intercept, after the
-    # fit; where there is none, ask for a hair more.
-    hair = 0.0 if problem.design.fit_intercept else HAIR * (1.0 + float(np.abs(free.scores).max()))
     return Promises(
         np.concatenate([bounded, keeps]),
         np.concatenate([problem.y[bounded], np.ones(len(keeps))]),
