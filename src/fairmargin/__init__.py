@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairmargin.kernel import FairSVC, KernelFeatures
     from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
     from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
+    from fairmargin.trees import FairTreeClassifier, LeafFeatures
 
 __version__ = "0.1.0"
 
@@ -33,12 +34,14 @@ _HOME = {
     "FairLogisticRegression": "linear",
     "FairMarginClassifier": "linear",
     "FairSVC": "kernel",
+    "FairTreeClassifier": "trees",
     "FairnessFrontier": "frontier",
     "FrontierDisplay": "frontier",
     "Guarantee": "guarantee",
     "IndividualLossBound": "constraints",
     "InfeasibleError": "exceptions",
     "KernelFeatures": "kernel",
+    "LeafFeatures": "trees",
     "LossBound": "constraints",
     "NotCertifiedError": "exceptions",
     "PRuleBound": "constraints",
@@ -59,12 +62,14 @@ __all__ = [
     "FairLogisticRegression",
     "FairMarginClassifier",
     "FairSVC",
+    "FairTreeClassifier",
     "FairnessFrontier",
     "FrontierDisplay",
     "Guarantee",
     "IndividualLossBound",
     "InfeasibleError",
     "KernelFeatures",
+    "LeafFeatures",
     "LossBound",
     "NotCertifiedError",
     "PRuleBound",

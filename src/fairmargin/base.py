@@ -177,18 +177,24 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         tol = check_number(self.tol, "tol", positive=True)
         max_iter = check_count(self.max_iter, "max_iter")
         fit_intercept = check_flag(self.fit_intercept, "fit_intercept")
-        data = validate_training(
+        data = self._read(X, y, sample_weight, sensitive_features, needs_sensitive=constraint is not None)
+        notion = get_notion(getattr(constraint, "notion", "selection_rate"))
+        features = self._feature_map(data)
+        return make_task(data, loss, C, fit_intercept, tol, max_iter, features, notion)
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any, *, needs_sensitive: bool
+    ) -> TrainingData:
+        """Return the checked training data."""
+        return validate_training(
             self,
             X,
             y,
             sensitive_features,
             sample_weight,
             class_weight=self.class_weight,
-            needs_sensitive=constraint is not None,
+            needs_sensitive=needs_sensitive,
         )
-        notion = get_notion(getattr(constraint, "notion", "selection_rate"))
-        features = self._feature_map(data)
-        return make_task(data, loss, C, fit_intercept, tol, max_iter, features, notion)
 
     def _constraint(self) -> Constraint | None:
         constraint = self.constraint

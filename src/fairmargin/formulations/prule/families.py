@@ -103,9 +103,13 @@ class DecisionFamily:
         self._prices = np.zeros((1, len(self.share)))
         self._solved = [(free.theta, free.hessian)]
 
+    def costs(self, prices: Array) -> Array:
+        """Return ``c_i = y_i - 2 sum_k u_k (z_ik - p_k)``, the worth of accepting person i at ``prices``, (N,)."""
+        return self.task.data.y - 2.0 * (self.columns @ prices - self.share @ prices)
+
     def priced(self, prices: Array) -> Candidate:
         """Return the candidate for ``prices``."""
-        cost = self.task.data.y - 2.0 * (self.columns @ prices - self.share @ prices)
+        cost = self.costs(prices)
 
         def pose(base: Problem) -> Problem:
             kind = base.weight.dtype

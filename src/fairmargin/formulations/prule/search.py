@@ -38,6 +38,7 @@ Array = NDArray[np.float64]
 _ROUGH = 1e-2  # relative gap of the search
 _NOISE = 1e-3  # difference in accuracy between rough and exact solutions
 _FEW = 5000  # people up to whom a solve takes milliseconds: these get a closer look, with exact solutions
+_NARROW = 200  # columns up to which it takes no more than that
 _STEP = 0.25  # of the first look along a family; half of that for few people
 _HALVINGS = 2  # of the step around the best point of a family
 _FARTHEST = 1.5  # price up to which few people are looked at; from 1 on, two equal groups outweigh the labels
@@ -90,7 +91,7 @@ def _search_families(task: Task, judge: Judge, scouts: list[_Scout], path: str, 
     """
     for name, look in _LOOKS.items():
         if path in ("auto", name):
-            known = None if _are_few(judge) else best
+            known = None if _are_few(task) else best
             best = _better(task, best, _search_family(task, judge, scouts, look, known))
     return best
 
@@ -107,7 +108,7 @@ def _search_family(task: Task, judge: Judge, scouts: list[_Scout], look: _Look, 
         first = scout is scouts[0]
         if not first and not _is_costly(judge, scout.free, _better(task, best, known)):
             break
-        walk = _Walk(judge)
+        walk = _Walk(judge, _are_few(task))
         look(scout, walk)
         walk.refine()
         if known is not None and walk.accuracy < known.accuracy - walk.reserve:
@@ -155,7 +156,7 @@ class _Scout:
         task, free = self.task, self.free
         if self.exact:
             return task, free
-        few = len(task.data.y) <= _FEW
+        few = _are_few(task)
         scout = replace(task, tol=task.tol if few else max(task.tol, _ROUGH), proof=False)
         if free.hessian is None:  # that of the hinge loss
             free = scout.solve(task.problem.unconstrained(), Start(free.theta))
@@ -173,9 +174,9 @@ class _Scout:
 class _Walk:
     """Rough candidates of one family that keep the rule, most of them along lines."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: Judge, few: bool) -> None:
         self.judge = judge
-        self.few = _are_few(judge)
+        self.few = few
         # What refining may add to an accuracy: about the standard error of an accuracy, or anything for few people.
         self.reserve = 1.0 if self.few else 0.5 / np.sqrt(len(judge.people.weight))
         self.found: list[Found] = []  # the most accurate first
@@ -240,8 +241,9 @@ class _Line:
             self.look(best + step)
 
 
-def _are_few(judge: Judge) -> bool:
-    return len(judge.people.weight) <= _FEW
+def _are_few(task: Task) -> bool:
+    n, p = task.problem.design.shape
+    return n <= _FEW and p <= _NARROW
 
 
 def _look_along_covariance(scout: _Scout, walk: _Walk) -> None:

@@ -1,0 +1,207 @@
+"""The fair tree ensemble as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from fairmargin.base import FairClassifier, document
+from fairmargin.constraints import Constraint, CovarianceBound
+from fairmargin.exceptions import DisparateTreatmentError
+from fairmargin.formulations import Outcome, Task, certify_function
+from fairmargin.inputs import check_container
+from fairmargin.losses import Loss, get_loss
+from fairmargin.problem import Certificate
+from fairmargin.trees.coding import code_columns
+from fairmargin.trees.features import default_ensemble, tag_inputs, validate_rows
+from fairmargin.trees.forest import Forest, LeafMap, sum_values
+from fairmargin.trees.growth import check_rounds, grow, regrow
+from fairmargin.validation import TrainingData, check_flag, validate_training
+
+__all__ = ["FairTreeClassifier"]
+
+Array = NDArray[np.float64]
+
+
+@document
+class FairTreeClassifier(FairClassifier):
+    """A tree ensemble under fairness constraints, with a proof.
+
+    The trees of any ensemble (of scikit-learn, LightGBM, XGBoost or CatBoost) divide the people; the values of their
+    leaves are then learned together. With ``L(x)`` the leaves in which ``x`` ends, one per tree, the score is
+    ``f(x) = b + sum_{l in L(x)} w_l``, linear in the indicators of the leaves, and the leaf values minimise
+    ``C sum_i s_i loss(y_i f(x_i)) + 1/2 ||w||^2`` subject to what ``constraint`` asks. ``certificate_`` proves them
+    optimal for these trees. The result is one deterministic ensemble that never sees the sensitive attributes: trees
+    are grown from ``X`` alone.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        The ensemble: of scikit-learn (histogram gradient boosting, random forest, extra trees, gradient boosting, or
+        a single tree), LightGBM, XGBoost or CatBoost, or a pipeline that ends in one. A copy is fitted, with labels
+        0 and 1. None stands for ``HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15)``.
+    C : float, default=0.1
+        Weight of the loss against the penalty on leaf values. Must be finite: the indicators of each tree add up to
+        one, so that without a penalty leaf values are not determined.
+    loss : str or Loss, default="logistic"
+        Any loss of the package; ``"logistic"`` gives ``predict_proba``.
+    constraint : constraint or None, default=CovarianceBound
+        What is asked of the classifier, e.g. ``PRuleBound(80)``; a class stands for its defaults, so the default asks
+        for zero covariance. None learns the leaf values without a constraint.
+    rounds : int, default=1
+        How often trees are grown. Under a ``PRuleBound``, trees of every further round are grown on what decisions
+        are worth under the rule (the costs of the decision path at the prices found so far), and leaf values are
+        learned for the trees of all rounds together. Other constraints have no such costs.
+    prefit : bool, default=False
+        Whether ``estimator`` is fitted already, with the columns of ``X``, so that only its leaf values are learned.
+    fit_intercept : bool, default=True
+        Whether to learn an intercept, which is never penalised.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the loss by class, for the trees too. They do not enter means and covariances.
+    tol : float, default=1e-6
+        Relative duality gap at which to stop.
+    max_iter : int, default=200
+        Iterations after which to stop with a ``ConvergenceWarning``.
+
+    Attributes
+    ----------
+    estimators_ : list of classifiers
+        The fitted ensembles, one per round. Only their trees matter: they still have leaf values of their own.
+    coef_ : ndarray of shape (1, n_leaves)
+        The learned leaf values, ensemble after ensemble and tree after tree, in the order of :class:`LeafFeatures`.
+    intercept_ : ndarray of shape (1,)
+    {attributes}
+
+    Examples
+    --------
+    >>> from fairmargin import FairTreeClassifier, PRuleBound, p_rule
+    >>> from fairmargin.datasets import make_nonlinear_synthetic
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y, z = make_nonlinear_synthetic(500, random_state=0)
+    >>> forest = RandomForestClassifier(20, max_leaf_nodes=8, random_state=0)
+    >>> clf = FairTreeClassifier(forest, constraint=PRuleBound(80)).fit(X, y, sensitive_features=z)
+    >>> bool(p_rule(y, clf.predict(X), sensitive_features=z) >= 80)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        C: float = 0.1,
+        loss: str | Loss = "logistic",
+        constraint: Any = CovarianceBound,
+        rounds: int = 1,
+        prefit: bool = False,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        tol: float = 1e-6,
+        max_iter: int = 200,
+    ) -> None:
+        self.estimator = estimator
+        self.C = C
+        self.loss = loss
+        self.constraint = constraint
+        self.rounds = rounds
+        self.prefit = prefit
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _loss(self) -> Loss:
+        return get_loss(self.loss)
+
+    def _ensemble(self) -> Any:
+        return default_ensemble() if self.estimator is None else self.estimator
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any, *, needs_sensitive: bool
+    ) -> TrainingData:
+        """Check the features as numbers, and keep them as the ensemble takes them."""
+        check_rounds(self.rounds, self._constraint())
+        if np.isinf(self.C):
+            raise ValueError(
+                "C must be finite: the leaf indicators of each tree add up to one, so that leaf values are not "
+                "determined without a penalty."
+            )
+        check_container(X, "X")
+        data = validate_training(
+            self,
+            code_columns(X),
+            y,
+            sensitive_features,
+            sample_weight,
+            class_weight=self.class_weight,
+            needs_sensitive=needs_sensitive,
+        )
+        rows = X if hasattr(X, "shape") else np.asarray(X)
+        if len(data.kept) < data.n_given:
+            rows = _safe_indexing(rows, data.kept)
+        return replace(data, X=rows)
+
+    def _feature_map(self, data: TrainingData) -> LeafMap:
+        """Return the leaves of the ensemble grown on the labels, or of the one that was given."""
+        ensemble = self._ensemble()
+        if check_flag(self.prefit, "prefit"):
+            _check_features(ensemble, data)
+            return LeafMap.of(Forest([ensemble]), data.X)
+        return LeafMap.of(Forest([grow(ensemble, data, data.y)]), data.X)
+
+    def _refine(self, task: Task, constraint: Constraint | None) -> Task:
+        """Grow further trees for what the constraint asks."""
+        return regrow(task, constraint, self._ensemble(), check_rounds(self.rounds, constraint))
+
+    def _store_function(self, task: Task, outcome: Outcome) -> tuple[Array, Certificate]:
+        leaves = task.feature_map
+        assert isinstance(leaves, LeafMap)
+        w, b = task.coefficients(outcome.solution)
+        self._forest = leaves.forest
+        self.estimators_ = leaves.forest.ensembles
+        self.coef_ = w[None, :]
+        self.intercept_ = np.array([b])
+        scores = self._scores(leaves.columns)
+        return scores, certify_function(task, outcome, float(w @ w), scores)
+
+    def _scores(self, columns: NDArray[np.int32]) -> Array:
+        return sum_values(columns, self.coef_[0]) + self.intercept_[0]
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores, the sums of the values of each row's leaves and the intercept, shape (n,)."""
+        check_is_fitted(self)
+        return self._scores(self._forest.columns(validate_rows(self, X)))
+
+    def export(self) -> list[Any]:
+        """Return copies of the fitted ensembles with the learned leaf values, which decide as this classifier does.
+
+        Their raw scores (``decision_function``, or ``predict(X, raw_score=True)`` of LightGBM and
+        ``predict(X, prediction_type="RawFormulaVal")`` of CatBoost), added up over the list, are the score; a single
+        one also predicts the classes, as 0 and 1. Ensembles that cannot hold the values in double precision raise a
+        ``ValueError``.
+        """
+        check_is_fitted(self)
+        return self._forest.with_values(self.coef_[0], float(self.intercept_[0]))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tag_inputs(tags, self.estimator)
+        return tags
+
+
+def _check_features(ensemble: Any, data: TrainingData) -> None:
+    """Raise if a fitted ensemble knows a sensitive attribute by name among its features."""
+    names = next((getattr(ensemble, a) for a in ("feature_names_in_", "feature_names_") if hasattr(ensemble, a)), ())
+    for attribute in () if data.sensitive is None else data.sensitive.attributes:
+        found = np.flatnonzero(np.asarray(names, dtype=object) == attribute.name)
+        if len(found):
+            raise DisparateTreatmentError(
+                f"The ensemble was trained on the sensitive attribute {attribute.name!r}: deciding by it is "
+                "disparate treatment. Train it without that column.",
+                column=int(found[0]),
+                attribute=attribute.name,
+            )

@@ -1,0 +1,108 @@
+"""Fitted ensembles as one list of leaves: which leaf a row ends in, tree by tree, and sums of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from fairmargin.trees.adapters import read_leaves
+
+__all__ = ["Forest", "LeafMap", "indicators", "sum_values"]
+
+Array = NDArray[np.float64]
+Columns = NDArray[np.int32]
+
+_BLOCK = 1 << 16  # leaf values gathered at a time: they and their indices stay in the second-level cache
+
+
+class Forest:
+    """The leaves of one or several fitted ensembles, numbered one after the other.
+
+    Parameters
+    ----------
+    ensembles : sequence of fitted classifiers
+    """
+
+    def __init__(self, ensembles: Sequence[Any]) -> None:
+        self.ensembles = list(ensembles)
+        self._leaves = [read_leaves(ensemble) for ensemble in self.ensembles]
+        self.sizes = np.concatenate([leaves.sizes for leaves in self._leaves])
+        self.starts = np.cumsum([0, *self.sizes[:-1]]).astype(np.int32)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Save the ensembles alone: the rest is read from them."""
+        return Forest, (self.ensembles,)
+
+    @property
+    def n_leaves(self) -> int:
+        """The number of leaves of all trees."""
+        return int(self.sizes.sum())
+
+    def columns(self, X: Any) -> Columns:
+        """Return the leaf in which each row ends, by tree, numbered through all trees; shape (n, T)."""
+        found = np.hstack([leaves.indices(X) for leaves in self._leaves])
+        found += self.starts
+        return found
+
+    def with_values(self, values: Array, intercept: float) -> list[Any]:
+        """Return copies of the ensembles with other leaf values; their raw scores add up to the score."""
+        ends = np.cumsum([leaves.sizes.sum() for leaves in self._leaves])
+        parts = np.split(values, ends[:-1])
+        shifts = [intercept] + [0.0] * (len(parts) - 1)
+        return [
+            leaves.with_values(part, shift) for leaves, part, shift in zip(self._leaves, parts, shifts, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class LeafMap:
+    """The leaves of the training rows as features.
+
+    Attributes
+    ----------
+    forest : Forest
+    columns : (N, T)
+        The leaves of the training rows.
+    """
+
+    forest: Forest
+    columns: Columns
+
+    @classmethod
+    def of(cls, forest: Forest, X: Any) -> LeafMap:
+        """Return the leaves in which the rows of ``X`` end."""
+        return cls(forest, forest.columns(X))
+
+    @cached_property
+    def features(self) -> Any:
+        """The indicators of the leaves, CSR of shape (N, n_leaves)."""
+        return indicators(self.columns, self.forest.n_leaves)
+
+    def expand(self, w: Array) -> Array:
+        """Return ``w``: the coefficients of the indicators are the leaf values."""
+        return w
+
+
+def sum_values(columns: Columns, values: Array) -> Array:
+    """Return the sum of the values of each row's leaves, (n,)."""
+    n, n_trees = columns.shape
+    total = np.empty(n)
+    size = max(1, _BLOCK // max(n_trees, 1))
+    for start in range(0, n, size):
+        block = slice(start, start + size)
+        np.take(values, columns[block]).sum(axis=1, out=total[block])
+    return total
+
+
+def indicators(columns: Columns, n_leaves: int) -> Any:
+    """Return the indicators of leaves as a CSR matrix (n, n_leaves) with a one per tree in every row."""
+    n, n_trees = columns.shape
+    kind = np.int32 if n * n_trees <= np.iinfo(np.int32).max else np.int64
+    ends = np.arange(0, n * n_trees + 1, n_trees, dtype=kind)
+    return sp.csr_matrix((np.ones(n * n_trees), columns.ravel(), ends), shape=(n, n_leaves))
