@@ -90,9 +90,20 @@ def score_errors(model, X, scores):
     """Return by how much each score may be off through rounding."""
     if not hasattr(model, "coef_"):
         return np.full(len(scores), 1e-9 * (np.abs(scores).max() + np.abs(model.dual_coef_).sum()))
+    if hasattr(model, "estimators_"):  # a tree ensemble: one leaf value per tree
+        terms = sum(count_trees(e) for e in model.estimators_)
+        size = terms * np.abs(model.coef_).max() + abs(model.intercept_[0])
+        return np.full(len(scores), (terms + 2) * EPS * size)
     matrix = X if sp.issparse(X) else np.asarray(X, dtype=float)
     size = np.asarray(np.abs(matrix) @ np.abs(model.coef_[0])).ravel() + abs(model.intercept_[0])
     return (matrix.shape[1] + 2) * EPS * size
+
+
+def count_trees(ensemble):
+    """Return at least as many trees as an ensemble has, of any library."""
+    names = ("n_iter_", "n_estimators_", "n_estimators", "tree_count_")
+    last = getattr(ensemble, "steps", [(None, ensemble)])[-1][1]
+    return max(int(getattr(last, name, None) or 1) for name in names)
 
 
 class Recomputed:

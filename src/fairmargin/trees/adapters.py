@@ -68,6 +68,11 @@ class _Adapter:
             return False
         return True
 
+    @staticmethod
+    def unfitted(ensemble: Any) -> Any:
+        """Return a copy of the ensemble with its parameters and without its trees."""
+        return clone(ensemble)
+
     def indices(self, X: Any) -> Indices:
         """Return the leaves of rows."""
         raise NotImplementedError
@@ -100,15 +105,11 @@ class HistGradientBoostingLeaves(_Adapter):
 
     def indices(self, X: Any) -> Indices:
         """Return the leaves of rows."""
-        found: Indices | None = None
-        before: Any = 0.0
-        for tree, total in enumerate(self._numbered.staged_decision_function(X)):
-            if found is None:
-                found = np.empty((len(total), len(self.sizes)), dtype=np.int32)
-            found[:, tree] = total - before
+        stages, before = [], 0.0
+        for total in self._numbered.staged_decision_function(X):
+            stages.append((total - before).astype(np.int32).reshape(len(total), -1))  # a tree, or one per class
             before = total
-        assert found is not None
-        return found
+        return np.hstack(stages)
 
     def with_values(self, values: Array, intercept: float) -> Any:
         """Return a copy of the ensemble with these leaf values."""
@@ -120,7 +121,7 @@ class HistGradientBoostingLeaves(_Adapter):
 
 
 def _trees(ensemble: Any) -> list[Any]:
-    return [tree for (tree,) in ensemble._predictors]
+    return [tree for stage in ensemble._predictors for tree in stage]
 
 
 class _NodeLeaves(_Adapter):
@@ -202,6 +203,11 @@ class CatBoostLeaves(_Adapter):
         """Whether the ensemble has been fitted, in CatBoost's own terms."""
         return bool(ensemble.is_fitted())
 
+    @staticmethod
+    def unfitted(ensemble: Any) -> Any:
+        """Return a copy: scikit-learn's ``clone`` refuses parameters that CatBoost copies, such as lists."""
+        return type(ensemble)(**deepcopy(ensemble.get_params()))
+
     def __init__(self, ensemble: Any) -> None:
         super().__init__(ensemble)
         self.sizes = np.asarray(ensemble.get_tree_leaf_counts(), dtype=np.intp)
@@ -279,16 +285,11 @@ def check_ensemble(ensemble: Any) -> None:
 
 
 def read_leaves(ensemble: Any) -> Leaves:
-    """Return the leaves of a fitted ensemble for two classes."""
+    """Return the leaves of a fitted ensemble."""
     adapter = _adapter_of(ensemble)
     if not adapter.is_fitted(ensemble):
         raise NotFittedError(
             f"This {type(ensemble).__name__} is not fitted yet and has no leaves; fit it, or leave prefit=False."
-        )
-    if len(ensemble.classes_) != 2:
-        raise ValueError(
-            f"This {type(ensemble).__name__} was fitted on {len(ensemble.classes_)} classes; only ensembles for two "
-            "classes are supported."
         )
     return adapter(ensemble)
 
@@ -296,7 +297,7 @@ def read_leaves(ensemble: Any) -> Leaves:
 def fit_ensemble(ensemble: Any, X: Any, y: Any, weight: Array | None = None) -> Any:
     """Return a fitted copy of an ensemble; a pipeline hands the weights to its last step."""
     check_ensemble(ensemble)
-    fitted = clone(ensemble)
+    fitted = _adapter_of(ensemble).unfitted(ensemble)
     if weight is None:
         return fitted.fit(X, y)
     prefix = f"{fitted.steps[-1][0]}__" if hasattr(fitted, "steps") else ""

@@ -149,8 +149,9 @@ class FairTreeClassifier(FairClassifier):
         """Return the leaves of the ensemble grown on the labels, or of the one that was given."""
         ensemble = self._ensemble()
         if check_flag(self.prefit, "prefit"):
+            forest = Forest([ensemble])
             _check_features(ensemble, data)
-            return LeafMap.of(Forest([ensemble]), data.X)
+            return LeafMap.of(forest, data.X)
         return LeafMap.of(Forest([grow(ensemble, data, data.y)]), data.X)
 
     def _refine(self, task: Task, constraint: Constraint | None) -> Task:
@@ -194,7 +195,9 @@ class FairTreeClassifier(FairClassifier):
 
 
 def _check_features(ensemble: Any, data: TrainingData) -> None:
-    """Raise if a fitted ensemble knows a sensitive attribute by name among its features."""
+    """Raise if a fitted ensemble is not for two classes, or has a sensitive attribute by name among its features."""
+    if len(ensemble.classes_) != 2:
+        raise ValueError(f"The fitted ensemble is for {len(ensemble.classes_)} classes; it must be for two.")
     names = next((getattr(ensemble, a) for a in ("feature_names_in_", "feature_names_") if hasattr(ensemble, a)), ())
     for attribute in () if data.sensitive is None else data.sensitive.attributes:
         found = np.flatnonzero(np.asarray(names, dtype=object) == attribute.name)

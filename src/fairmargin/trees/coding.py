@@ -43,7 +43,10 @@ def code_columns(X: Any) -> Any:
 def _coded(column: pd.Series) -> Array:
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_complex_dtype(column):
         return _filled(column.to_numpy(dtype=float, na_value=np.nan))
-    return pd.factorize(column, sort=False)[0].astype(float)  # a missing value is -1
+    try:
+        return pd.factorize(column, sort=False)[0].astype(float)  # a missing value is -1
+    except TypeError:
+        raise TypeError("X holds an entry that is neither; argument must be a string or a number.") from None
 
 
 def _filled(values: Array) -> Array:

