@@ -1,5 +1,7 @@
 """Bad input gets one clear sentence, and nothing is trained."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -350,3 +352,30 @@ def test_a_refit_that_fails_leaves_no_classifier():
         model.fit(X[:, :3], np.ones(50, dtype=int))
     with pytest.raises(NotFittedError):
         model.predict(X)
+
+
+def test_masked_features_are_not_decided_on():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    model = FairLogisticRegression(constraint=None).fit(X, (X[:, 0] > 0).astype(int))
+    with pytest.raises(ValueError, match="X has 1 masked values"):
+        model.predict(np.ma.masked_array(X, mask=np.arange(X.size).reshape(X.shape) == 4))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threshold": np.nan}, "threshold must be finite"),
+        ({"threshold": 0.0}, "threshold is in percent"),
+        ({"threshold": 120}, "threshold is in percent"),
+        ({"confidence": 95}, "confidence is a probability"),
+        ({"min_people": 0}, "min_people must be a positive whole number"),
+        ({"max_groups": 2.5}, "max_groups must be a positive whole number"),
+        (
+            {"reference": {"race": "a"}},
+            "reference names 'race', which is no sensitive attribute; there are '",
+        ),
+    ],
+)
+def test_an_audit_refuses_options_it_cannot_use(options, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        audit([1, 0, 1, 0], sensitive_features=["a", "a", "b", "b"], **options)

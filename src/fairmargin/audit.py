@@ -31,6 +31,7 @@ from fairmargin.inputs import check_container
 from fairmargin.metrics import decision_boundary_covariance
 from fairmargin.proxies import Proxy, find_proxies
 from fairmargin.sensitive import Attribute, encode_sensitive
+from fairmargin.validation import check_count, check_number
 
 __all__ = ["FINDINGS", "Audit", "AuditedAttribute", "Group", "Proxy", "audit", "find_proxies", "ratio_interval"]
 
@@ -216,12 +217,19 @@ def audit(
     (33.3, 'below the threshold, beyond chance')
     """
     check_container(decisions, "decisions")
+    _check_options(threshold, confidence, min_people, max_groups)
     positive = (np.asarray(decisions) == pos_label).ravel()
     if len(positive) == 0:
         raise ValueError("There are no decisions to audit.")
     attributes = _with_groups(sensitive_features, len(positive), max_groups)
     if intersections:
         attributes.append(_intersection(sensitive_features, len(positive), max_groups))
+    unknown = set(reference or {}) - {a.name for a, _ in attributes}
+    if unknown:
+        raise ValueError(
+            f"reference names {', '.join(map(repr, sorted(unknown, key=str)))}, which is no sensitive attribute; "
+            f"there are {', '.join(repr(a.name) for a, _ in attributes)}."
+        )
     check = _Comparison(positive, threshold, confidence, min_people)
     rows = [check.attribute(a, merged, _named_reference(reference, a)) for a, merged in attributes]
     rows = [_with_covariance(row, a, scores) for row, (a, _) in zip(rows, attributes, strict=True)]
@@ -238,6 +246,15 @@ def audit(
         tuple(_concluded(rows, threshold, 1.0 - confidence, correction, min_people)),
         proxies,
     )
+
+
+def _check_options(threshold: float, confidence: float, min_people: int, max_groups: int) -> None:
+    if not 0 < check_number(threshold, "threshold") <= 100:
+        raise ValueError(f"threshold is in percent: above 0 and at most 100, got {threshold!r}.")
+    if not 0 < check_number(confidence, "confidence") < 1:
+        raise ValueError(f"confidence is a probability between 0 and 1, such as 0.95, got {confidence!r}.")
+    check_count(min_people, "min_people")
+    check_count(max_groups, "max_groups")
 
 
 def ratio_interval(k: int, n: int, k_ref: int, n_ref: int, confidence: float = 0.95) -> tuple[float, float]:

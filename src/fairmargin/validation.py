@@ -62,6 +62,8 @@ def validate_features(estimator: Any, X: Any, *, reset: bool = False) -> Any:
 
     ``reset`` is for the first look at data, which fixes the number and names of columns.
     """
+    if not isinstance(X, list | tuple):  # of these scikit-learn says more
+        check_container(X, "X")
     with ONE_AT_A_TIME:
         return validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
 

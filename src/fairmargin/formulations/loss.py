@@ -121,7 +121,8 @@ def least_factor(path: Path, budget: float) -> tuple[float, Solution]:
             low, at_low = t, here
         if high - low <= 10 * EPS:
             break
-    return high, at_high
+    # That less is not possible is proved by the point beyond the budget, if it was solved.
+    return high, as_sure_as(at_high, at_low)
 
 
 def _price(path: Path, solution: Solution) -> float:

@@ -15,7 +15,7 @@ __all__ = ["Point", "add_gradient", "centre_intercept", "evaluate"]
 Array = NDArray[np.float64]
 
 _BLOCK = 1 << 15  # rows that pointwise work is done on at a time: their temporary arrays stay in the cache
-_CLOSE = 0.1  # of the goal, or of the unit that margins have
+_CLOSE = 1e-2  # of the goal, or of the unit that margins have
 
 
 @dataclass

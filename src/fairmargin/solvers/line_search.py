@@ -20,7 +20,7 @@ __all__ = ["search_line"]
 
 Array = NDArray[np.float64]
 
-_FLAT = 0.9  # share of the first slope that may be left, uphill or downhill, at the end of a full step
+_FLAT = 0.5  # share of the first slope that may be left, uphill or downhill, at the end of a full step
 _LONGEST = 1e6  # times a step that nothing limits
 
 

@@ -33,7 +33,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 LEAST_SHIFT = 1e-13  # about 1000 roundings of a unit diagonal: collinear columns still have a factor
-DAMPING = 100.0  # by which a shift grows where a step failed, and shrinks where one succeeded
+DAMPING = 1000.0  # by which a shift grows where a step failed, and shrinks where one succeeded
 STEP_SHARE = 0.99  # of the way to the boundary that a step of an interior-point method goes
 _FLAT = 0.1  # share of a step's slope that may be left where a line search ends
 _PART = 1e-3  # of an interval that a search leaves on either side, and below which it ends
