@@ -134,7 +134,7 @@ class FitCheck:
                 if not {"ApproximationWarning", "ConvergenceWarning"} & set(heard):
                     pytest.fail(f"{model!r} ended {status!r} without a warning", pytrace=False)
                 continue
-            found = recompute.faults(model, X, y, sample_weight, people)
+            found = recompute.faults(model, *recompute.trained(model, X, y, sample_weight, people))
             if found and "ApproximationWarning" not in heard:
                 pytest.fail(f"{model!r} is called solved, but: {'; '.join(found)}", pytrace=False)
 

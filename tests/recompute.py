@@ -83,7 +83,9 @@ def penalty(model, scores):
         return 0.0
     if hasattr(model, "coef_"):
         return 0.5 * float(np.sum(np.asarray(model.coef_, dtype=np.longdouble) ** 2))
-    return 0.5 * float(model.dual_coef_[0] @ (scores[model.support_] - model.intercept_[0]))
+    rows = getattr(model, "trained_rows_", None)  # scores are of these people, the support is among all
+    support = model.support_ if rows is None else np.searchsorted(rows, model.support_)
+    return 0.5 * float(model.dual_coef_[0] @ (scores[support] - model.intercept_[0]))
 
 
 def score_errors(model, X, scores):
@@ -224,6 +226,17 @@ def stated_tolerance(model):
     if hasattr(model, "dual_coef_") and getattr(model, "refined_", False):
         tol = 2 * (tol + model.approximation_tol)
     return tol
+
+
+def trained(model, X, y, sample_weight, people):
+    """Return the data of the people who trained a classifier: everybody, unless some were set aside to test it."""
+    if not hasattr(model, "trained_rows_"):
+        return X, y, sample_weight, people
+    rows = model.trained_rows_
+    weight = None if sample_weight is None else sample_weights(len(y), sample_weight)[rows]
+    people = {name: np.asarray(values)[rows] for name, values in named_columns(people)}
+    X = X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows] if not sp.issparse(X) else X[rows]
+    return X, np.asarray(y)[rows], weight, people
 
 
 def faults(model, X, y, sample_weight=None, sensitive_features=None):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from fairmargin.frontier import FairnessFrontier, FrontierDisplay
     from fairmargin.guarantee import Guarantee, certify
+    from fairmargin.guarantee.wrapper import CertifiedClassifier
     from fairmargin.kernel import FairSVC, KernelFeatures
     from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
     from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 # `fairmargin --help` need not wait for scikit-learn; keep in step with the imports above.
 _HOME = {
     "ApproximationWarning": "exceptions",
+    "CertifiedClassifier": "guarantee.wrapper",
     "CovarianceBound": "constraints",
     "CovarianceWarning": "exceptions",
     "FairLinearSVC": "linear",
@@ -56,6 +58,7 @@ _HOME = {
 
 __all__ = [
     "ApproximationWarning",
+    "CertifiedClassifier",
     "CovarianceBound",
     "CovarianceWarning",
     "FairLinearSVC",

@@ -16,10 +16,11 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from fairmargin.constraints import Constraint
-from fairmargin.diagnostics import measure_movement, warn_if_bought, warn_if_constant
+from fairmargin.constraints import Constraint, PRuleBound
+from fairmargin.diagnostics import measure_movement, warn_if_bought
 from fairmargin.formulations import Outcome, Task, make_task, run, warn_unless_solved
 from fairmargin.formulations.task import FeatureMap
+from fairmargin.guarantee.learning import learn_then_test
 from fairmargin.losses import LogisticLoss, Loss
 from fairmargin.notions import get_notion
 from fairmargin.problem import Certificate
@@ -35,6 +36,8 @@ from fairmargin.validation import (
 __all__ = ["FairClassifier", "document"]
 
 Array = NDArray[np.float64]
+
+_TESTED = ("guarantee_", "trained_rows_")  # fitted attributes of a rule that was tested
 
 _PARAMETERS = """
     C : float, default=1.0
@@ -88,6 +91,10 @@ _ATTRIBUTES = """
         the proof that it is the optimum of that point's problem,
     intercept_shift_ : float
         and how far its intercept was moved to keep the rule.
+    guarantee_ : Guarantee
+        With ``PRuleBound(confidence=...)``: what was tested, on whom, and in words (``guarantee_.statement``).
+    trained_rows_ : ndarray of int
+        With the same, where ``fit`` set people aside: those who trained the classifier; the others tested it.
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X had string column names
@@ -142,7 +149,15 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         """Return the scores ``f(x)``, shape (n,)."""
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Any:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        sensitive_features: Any = None,
+        safety_set: Any = None,
+    ) -> Any:
         """Learn the classifier.
 
         Parameters
@@ -155,32 +170,46 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             Weights of the people, in the loss and in means and covariances.
         sensitive_features : array, series or frame of shape (n,) or (n, k)
             Sensitive attributes: used here and never in deciding.
+        safety_set : (X, sensitive_features), optional
+            For ``PRuleBound(confidence=...)``: the people on whom the rule is tested, whom nothing else may have
+            seen. By default a part of the people given is set aside.
         """
         if hasattr(self, "certificate_"):
             del self.certificate_  # a fit that fails leaves the estimator unfitted
         constraint = self._constraint()
-        task = self._prepare(X, y, sample_weight, sensitive_features)
-        task = self._refine(task, constraint)
-        outcome = run(task, constraint)
+        data = self._validate(X, y, sample_weight, sensitive_features)
+        task, outcome, tested = self._solve(data, constraint, safety_set)
         with ONE_AT_A_TIME:
             self._store(task, outcome)
+        for name, value in tested.items():
+            setattr(self, name, value)
         proof = self._proof_to_warn_of(outcome)
         if proof.status == "solved" and outcome.unconstrained is not None:  # what losses and covariances refer to
             proof = outcome.unconstrained.certificate
         warn_unless_solved(proof, task.tol)
         return self
 
+    def _solve(
+        self, data: TrainingData, constraint: Constraint | None, safety_set: Any
+    ) -> tuple[Task, Outcome, dict[str, Any]]:
+        """Return what was solved and, of a rule that was tested on people set aside, the fitted attributes."""
+        if isinstance(constraint, PRuleBound) and constraint.confidence is not None:
+            found = learn_then_test(self, constraint, data, safety_set)
+            tested = dict(zip(_TESTED, (found.guarantee, found.trained), strict=True))
+            return found.task, found.outcome, {name: value for name, value in tested.items() if value is not None}
+        if safety_set is not None:
+            raise ValueError("safety_set is for PRuleBound(confidence=...); this constraint tests nobody.")
+        task = self._refine(self._task(data), constraint)
+        return task, run(task, constraint), {}
+
     def _prepare(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> Task:
         """Check parameters and data and write down the problem."""
-        loss, constraint = self._loss(), self._constraint()
-        C = check_number(self.C, "C", positive=True, allow_inf=True)
-        tol = check_number(self.tol, "tol", positive=True)
-        max_iter = check_count(self.max_iter, "max_iter")
-        fit_intercept = check_flag(self.fit_intercept, "fit_intercept")
-        data = self._read(X, y, sample_weight, sensitive_features, needs_sensitive=constraint is not None)
-        notion = get_notion(getattr(constraint, "notion", "selection_rate"))
-        features = self._feature_map(data)
-        return make_task(data, loss, C, fit_intercept, tol, max_iter, features, notion)
+        return self._task(self._validate(X, y, sample_weight, sensitive_features))
+
+    def _validate(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> TrainingData:
+        """Check the data."""
+        needs = self._constraint() is not None
+        return self._read(X, y, sample_weight, sensitive_features, needs_sensitive=needs)
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any, *, needs_sensitive: bool
@@ -196,6 +225,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             needs_sensitive=needs_sensitive,
         )
 
+    def _task(self, data: TrainingData) -> Task:
+        """Check parameters and write down the problem of checked data."""
+        loss, constraint = self._loss(), self._constraint()
+        C = check_number(self.C, "C", positive=True, allow_inf=True)
+        tol = check_number(self.tol, "tol", positive=True)
+        max_iter = check_count(self.max_iter, "max_iter")
+        fit_intercept = check_flag(self.fit_intercept, "fit_intercept")
+        notion = get_notion(getattr(constraint, "notion", "selection_rate"))
+        features = self._feature_map(data)
+        return make_task(data, loss, C, fit_intercept, tol, max_iter, features, notion)
+
     def _constraint(self) -> Constraint | None:
         constraint = self.constraint
         if isinstance(constraint, type) and issubclass(constraint, Constraint):
@@ -210,7 +250,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _store(self, task: Task, outcome: Outcome, *, warn: bool = True) -> None:
         """Turn an outcome into fitted attributes, and warn of what they show unless the caller does."""
         solution = outcome.solution
-        for name in Outcome.all_fitted_attributes() & set(vars(self)):  # of an earlier fit under another constraint
+        # Attributes of an earlier fit under another constraint.
+        for name in (Outcome.all_fitted_attributes() | set(_TESTED)) & set(vars(self)):
             delattr(self, name)
         self.classes_ = task.data.classes
         scores, self.certificate_ = self._store_function(task, outcome)
@@ -234,8 +275,8 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             self.diagnostics_ = measure_movement(task.centred, task.data.people_weight, free.scores, scores)
             if warn:
                 warn_if_bought(self.diagnostics_, sensitive.labels)
-            if warn and not outcome.warns_of_constants:
-                warn_if_constant(free.scores, scores)
+            if warn:
+                outcome.warn(scores)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the decisions: ``classes_[1]`` where ``f(x) >= 0``."""

@@ -268,6 +268,11 @@ class Ranking:
         spread = float(self.scores[quarter]) - float(self.scores[-1 - quarter])
         return above - below - rounding * np.maximum(spread, np.maximum(np.abs(above), np.abs(below)))
 
+    def thresholds(self, cuts: NDArray[np.intp]) -> Array:
+        """Return the scores in the middle of cuts."""
+        last = self.accepted.take(cuts) - 1
+        return 0.5 * (self.scores.take(last).astype(float) + self.scores.take(last + 1).astype(float))
+
     def threshold(self, cut: int) -> float:
         """Return the score in the middle of the cut with index ``cut``."""
         last = int(self.accepted[cut]) - 1

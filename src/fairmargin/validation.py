@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, validate_data
@@ -50,6 +51,24 @@ class TrainingData:
     sensitive: Sensitive | None
     kept: NDArray[np.intp]
     n_given: int
+
+    def take(self, rows: NDArray[np.intp], class_weight: Any) -> TrainingData:
+        """Return the data of some of the people, who must be of both classes and of two groups at least."""
+        sensitive = None if self.sensitive is None else self.sensitive.take(rows)
+        y, weight = self.y[rows], self.people_weight[rows]
+        _check_two_classes(y, self.classes)
+        _check_two_groups(sensitive)
+        loss_weight = weight * _class_factors(class_weight, self.classes, y, weight)
+        return TrainingData(
+            _safe_indexing(self.X, rows),
+            y,
+            self.classes,
+            weight,
+            loss_weight,
+            sensitive,
+            self.kept[rows],
+            self.n_given,
+        )
 
 
 # Checks and conversions of scikit-learn and pandas set warning filters, which belong to the whole process, for as

@@ -173,6 +173,10 @@ def train(
             "nobody-loses (or =0.5).",
         ),
     ] = "covariance=0",
+    confidence: Annotated[
+        float | None,
+        typer.Option(metavar="F", help="With p-rule: test the rule on the people held out, with this confidence."),
+    ] = None,
     estimator: EstimatorName = "logistic",
     regularisation: Regularisation = 1.0,
     kernel: Kernel = "rbf",
@@ -204,7 +208,11 @@ def train(
 
         class_weight = "balanced" if balanced else None
         unfitted = make_estimator(
-            estimator, parse_constraint(constraint), C=regularisation, kernel=kernel, class_weight=class_weight
+            estimator,
+            parse_constraint(constraint, confidence=confidence),
+            C=regularisation,
+            kernel=kernel,
+            class_weight=class_weight,
         )
         step("reading")
         study = inputs.read_study(context.params)

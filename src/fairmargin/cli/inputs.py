@@ -131,6 +131,7 @@ def read_study(options: Mapping[str, Any]) -> Study:
         features=_split_names(options["features"], columns) if options["features"] else None,
         exclude=_split_names(options["exclude"] or [], columns),
         bins=parse_bins(options["bins"]),
+        stratify=options.get("confidence") is None,
         **{name: options[name] for name in encoding},
     )
 

@@ -41,6 +41,7 @@ __all__ = [
 FLAGS = {
     "C": "--C",
     "bins": "--bin",
+    "confidence": "--confidence",
     "constraint": "--constraint",
     "delimiter": "--delimiter",
     "encoding": "--encoding",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from fairmargin.diagnostics import warn_if_constant
 from fairmargin.problem import ROUNDING_ROOM, Certificate, Problem, Solution, largest
 from fairmargin.tolerances import ROUNDING
 
@@ -44,11 +45,14 @@ class Outcome:
     unconstrained: Solution | None = None
     n_ties: int = 0
 
-    warns_of_constants: ClassVar[bool] = False  # whether the formulation itself warns of constant decisions
-
     def broken(self, scores: Array) -> Array:
         """Return by how much scores break each promise about decisions or people; not positive where it is kept."""
         return np.empty(0)
+
+    def warn(self, scores: Array) -> None:
+        """Warn of what the scores of the fitted function show, for the caller of ``fit``."""
+        if self.unconstrained is not None:
+            warn_if_constant(self.unconstrained.scores, scores)
 
     def fitted_attributes(self) -> dict[str, Any]:
         """Return the fitted attributes that are this formulation's own."""

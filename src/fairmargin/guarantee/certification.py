@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
+from fairmargin.constraints import check_confidence
 from fairmargin.exceptions import NotCertifiedError
 from fairmargin.guarantee.record import Guarantee
 from fairmargin.guarantee.verdict import CountedDecisions, Question
@@ -17,11 +18,9 @@ from fairmargin.notions import get_notion
 from fairmargin.sensitive import Attribute, encode_sensitive
 from fairmargin.validation import validate_weights
 
-__all__ = ["certify", "check_confidence", "check_percent", "refuse"]
+__all__ = ["certify", "check_percent", "refuse"]
 
 Mask = NDArray[np.bool_]
-
-EXACT_LEAST = 0.002  # level: half of it is spent on the interval of a rate at most
 
 
 def certify(
@@ -156,16 +155,6 @@ def check_percent(p: Any) -> float:
     if 0 < float(p) <= 1:
         raise ValueError(f"p is in percent and {p!r} is nearly nothing; did you mean {100 * float(p):g}?")
     return float(p)
-
-
-def check_confidence(confidence: Any) -> float:
-    """Return a confidence as a float; raise unless it is one that the tests can reach."""
-    if isinstance(confidence, bool) or not isinstance(confidence, int | float | np.number):
-        raise ValueError(f"confidence must be a number, e.g. 0.95, got {confidence!r}.")
-    if not 0.5 <= float(confidence) <= 1.0 - EXACT_LEAST:
-        hint = f"; did you mean {float(confidence) / 100:g}?" if 50 <= float(confidence) < 100 else ""
-        raise ValueError(f"confidence must be from 0.5 to {1.0 - EXACT_LEAST:g}, got {confidence!r}{hint}")
-    return float(confidence)
 
 
 def _positive_label(model: Any, given: Any) -> Any:

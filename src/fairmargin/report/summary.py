@@ -117,6 +117,7 @@ def training_summary(
         "train": plain(trained),
         "test": plain(evaluate(accepted, part)) if held_out else None,
         **_certified(classifier),
+        "guarantee": _guarantee(classifier),
         "unconstrained_covariance": _labelled(classifier.unconstrained_covariance_),
         "coefficients": _coefficients(classifier, None, study.encoder.feature_names),
         "held_out": held_out,
@@ -249,6 +250,12 @@ def frontier_summary(
         "points": shown,
         "answers": [comparison.answer(answer) for answer in answers],
     }
+
+
+def _guarantee(classifier: Any) -> dict[str, Any] | None:
+    """Return what was tested on people not used in training, with its statement; None where nothing was."""
+    tested = getattr(classifier, "guarantee_", None)
+    return None if tested is None else {**plain(tested), "statement": tested.statement}
 
 
 class _Comparison:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -41,7 +42,7 @@ def train(
     ----------
     study : Study
     estimator : unfitted classifier of this package
-        It is fitted in place.
+        It is fitted in place. A rule with a confidence is tested on the people held out.
     settings : dict, optional
         Further settings to record in the summary.
 
@@ -51,14 +52,18 @@ def train(
     summary : dict
         See :func:`fairmargin.report.training_summary`.
     """
+    tested = {"safety_set": (study.test.X, study.test.sensitive)} if _tests_people(estimator, study) else {}
     with _collected_warnings() as said, _few_threads(study), _named_columns(study):
-        estimator.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+        estimator.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive, **tested)
+    if tested:
+        estimator.guarantee_ = replace(estimator.guarantee_, seed=study.settings["seed"])
     title = f"{study.target} = {study.labels[1]}: one classifier"
     summary = training_summary(
         estimator, study, title=title, settings={**_settings(estimator), **(settings or {})}, notes=said
     )
     summary["notes"] += [*_ties(estimator), *_shortfalls(study, estimator, summary)]
-    facts = {key: summary[key] for key in ("settings", "data", "train", "test", "notes", "versions")}
+    kept = ("settings", "data", "train", "test", "guarantee", "notes", "versions")
+    facts = {key: summary[key] for key in kept}
     return TabularModel(estimator, study.encoder, study.target, study.labels, study.sensitive, facts), summary
 
 
@@ -98,6 +103,18 @@ def trace(
     title = f"{study.target} = {study.labels[1]}: accuracy and fairness"
     with _few_threads(study):
         return frontier_summary(study, frontier, answers, title=title, settings=recorded, notes=said)
+
+
+def _tests_people(estimator: Any, study: Study) -> bool:
+    """Whether the rule is to be tested on the people held out, whom nothing else has seen."""
+    constraint = estimator.constraint
+    if not isinstance(constraint, PRuleBound) or constraint.confidence is None or constraint.guarantee != "exact":
+        return False
+    if not len(study.test):
+        raise DataError("A rule is tested on people held out, and nobody is; hold some out.", field="test_share")
+    if study.settings["stratify"]:
+        raise DataError("A rule is tested on people drawn at random; prepare the study with stratify=False.")
+    return True
 
 
 @contextmanager

@@ -22,7 +22,12 @@ from fairmargin.exceptions import ModelFileError
 __all__ = ["from_plain", "parse_json", "to_plain"]
 
 _CONSTRAINTS = ("CovarianceBound", "LossBound", "IndividualLossBound", "PRuleBound")
-_RECORDS = {"Certificate": "fairmargin.problem", "Movement": "fairmargin.diagnostics"}
+_RECORDS = {
+    "Certificate": "fairmargin.problem",
+    "GroupRecord": "fairmargin.guarantee.record",
+    "Guarantee": "fairmargin.guarantee.record",
+    "Movement": "fairmargin.diagnostics",
+}
 _KINDS = {"b": bool, "i": np.int64, "u": np.int64, "f": np.float64, "U": str, "O": object}
 
 

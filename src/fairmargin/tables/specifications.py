@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,8 @@ def make_estimator(
     raise DataError(f"There is no estimator {shorten(name)!r}; there are {', '.join(ESTIMATORS)}.", field="estimator")
 
 
-def parse_constraint(text: str) -> Constraint | None:
-    """Return the constraint that a text asks for.
+def parse_constraint(text: str, *, confidence: float | None = None) -> Constraint | None:
+    """Return the constraint that a text asks for; with ``confidence``, a p%-rule that is tested on other people.
 
     ``none``; ``covariance=0.1``, ``covariance=20%`` (of the unconstrained classifier's),
     ``covariance=sex:0,race:0.1``; ``p-rule=80``; ``loss=0.05`` (within 5% of the best loss); ``individual=0.5``
@@ -58,6 +59,8 @@ def parse_constraint(text: str) -> Constraint | None:
     CovarianceBound(c=0.2, relative=True)
     """
     kind, _, value = text.strip().partition("=")
+    if confidence is not None:
+        return _tested_rule(kind, value, text, confidence)
     try:
         if kind == "none" and not value:
             return None
@@ -74,6 +77,21 @@ def parse_constraint(text: str) -> Constraint | None:
     except ValueError as error:
         raise DataError(f"The constraint {shorten(text)!r} is not understood: {error}", field="constraint") from None
     raise DataError(f"There is no constraint {shorten(text)!r}; ask for one of {_CONSTRAINTS}.", field="constraint")
+
+
+def _tested_rule(kind: str, value: str, text: str, confidence: float) -> PRuleBound:
+    if kind != "p-rule":
+        raise DataError(
+            f"A confidence is for p%-rules, which are tested on people held out; {shorten(text)!r} is none.",
+            field="constraint",
+            suggestion="p-rule=80",
+        )
+    rule = parse_constraint(text)
+    assert isinstance(rule, PRuleBound)
+    try:
+        return replace(rule, confidence=confidence)
+    except ValueError as error:
+        raise DataError(str(error), field="confidence") from None
 
 
 def _covariance(value: str) -> CovarianceBound:

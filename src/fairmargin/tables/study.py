@@ -74,11 +74,12 @@ def prepare(
     scale: bool = True,
     test_share: float = 0.3,
     seed: int = 0,
+    stratify: bool = True,
 ) -> Study:
     """Put a question to a table: who gets the target, by which features, fair between which groups.
 
-    The encoding is learnt from the training part only. The split is stratified: every combination of target and
-    groups has its share among the people held out.
+    The encoding is learnt from the training part only. The split is stratified unless ``stratify`` is False: every
+    combination of target and groups has its share among the people held out.
 
     Parameters
     ----------
@@ -97,6 +98,8 @@ def prepare(
     test_share : float
         Share of the people who are held out; 0 for nobody.
     seed : int
+    stratify : bool
+        False where a rule is tested on the people held out: their draw must not depend on their labels.
 
     Raises
     ------
@@ -114,7 +117,7 @@ def prepare(
     frame, y = frame[known].reset_index(drop=True), y[known]
     groups, said = group_columns(frame, sensitive, bins, missing_sensitive)
     notes += said
-    train, test = _split(y, groups, test_share, seed)
+    train, test = _split(y, groups if stratify else groups.iloc[:, :0], test_share, seed)
     encoder = TableEncoder.fit(
         frame.loc[train, chosen], min_frequency=min_frequency, max_levels=max_levels, scale=scale
     )
@@ -135,6 +138,7 @@ def prepare(
         "scale": scale,
         "test_share": test_share,
         "seed": seed,
+        "stratify": stratify,
     }
     return Study(
         part(train),
@@ -184,8 +188,10 @@ def _split(
         raise DataError(f"There are only {n} people with a known target; at least 10 are needed.")
     if test_share == 0.0:
         return np.arange(n), np.arange(0)
-    cells = pd.MultiIndex.from_arrays([*(groups[name] for name in groups), y])
-    keys = pd.factorize(cells, sort=True)[0]
+    keys = np.zeros(n, dtype=np.intp)
+    if groups.shape[1]:
+        cells = pd.MultiIndex.from_arrays([*(groups[name] for name in groups), y])
+        keys = pd.factorize(cells, sort=True)[0]
     rng = np.random.default_rng(seed)
     # A random order within each cell, and every cell gives up the same share: those ranked lowest.
     order = np.lexsort((rng.random(n), keys))

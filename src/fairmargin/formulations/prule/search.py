@@ -31,7 +31,7 @@ from fairmargin.losses import SmoothedHingeLoss
 from fairmargin.problem import Solution
 from fairmargin.solvers import Start
 
-__all__ = ["Found", "find_classifier"]
+__all__ = ["Found", "Scout", "close_gaps", "find_classifier", "smooth_tasks", "unconstrained"]
 
 Array = NDArray[np.float64]
 
@@ -70,6 +70,16 @@ class Found:
         return theta
 
 
+def unconstrained(task: Task) -> Solution:
+    """Return the unconstrained solution.
+
+    Scores are computed anew wherever a rule is judged in the end: rounding must not tip a score over zero.
+    """
+    free = task.solve(task.problem.unconstrained())
+    scores = task.problem.design.matvec(free.theta)
+    return replace(free, multipliers=np.zeros(task.problem.n_rows), scores=scores)
+
+
 def find_classifier(task: Task, judge: Judge, free: Solution, path: str) -> Found | None:
     """Return the most accurate classifier found that keeps the rule and accepts some people but not all.
 
@@ -77,14 +87,14 @@ def find_classifier(task: Task, judge: Judge, free: Solution, path: str) -> Foun
     """
     cut = judge.best_cut(free.scores)
     best = None if cut is None else Found(unconstrained_candidate(free), cut)
-    scouts = [_Scout(smooth, free) for smooth in _smooth_tasks(task)]
+    scouts = [Scout(smooth, free) for smooth in smooth_tasks(task)]
     best = _search_families(task, judge, scouts, path, best)
     if best is None and not judge.may_cut:  # rough solutions may differ from exact ones in who is beyond zero
-        best = _search_families(task, judge, [_Scout(task, free, exact=True)], path, best)
+        best = _search_families(task, judge, [Scout(task, free, exact=True)], path, best)
     return best
 
 
-def _search_families(task: Task, judge: Judge, scouts: list[_Scout], path: str, best: Found | None) -> Found | None:
+def _search_families(task: Task, judge: Judge, scouts: list[Scout], path: str, best: Found | None) -> Found | None:
     """Return the best of the classifier given and of those found on the families that ``path`` names.
 
     Of few people, each family is searched as if it were alone, so that searching both is never worse than one.
@@ -96,7 +106,7 @@ def _search_families(task: Task, judge: Judge, scouts: list[_Scout], path: str, 
     return best
 
 
-def _search_family(task: Task, judge: Judge, scouts: list[_Scout], look: _Look, known: Found | None) -> Found | None:
+def _search_family(task: Task, judge: Judge, scouts: list[Scout], look: _Look, known: Found | None) -> Found | None:
     """Return the best classifier of one family, looking closer only if it may be better than the one known.
 
     The scores of the hinge loss crowd at the margins, so that no cut may divide people as the rule asks. The wider
@@ -120,7 +130,7 @@ def _search_family(task: Task, judge: Judge, scouts: list[_Scout], look: _Look, 
     return best
 
 
-def _smooth_tasks(task: Task) -> list[Task]:
+def smooth_tasks(task: Task) -> list[Task]:
     """Return the task itself or, for the hinge loss, the task with its corner rounded over several widths."""
     if task.problem.loss.smooth:
         return [task]
@@ -133,7 +143,7 @@ def _is_costly(judge: Judge, free: Solution, best: Found | None) -> bool:
     return best is None or best.accuracy < 0.5 * (before + judge.people.constant_accuracy)
 
 
-class _Scout:
+class Scout:
     """A task to search on: with a smooth loss and prepared for rough solutions, unless ``exact``.
 
     Attributes
@@ -163,11 +173,18 @@ class _Scout:
         return (scout, free) if few else task.roughly(_ROUGH, free)
 
     @property
+    def unconstrained(self) -> Candidate:
+        """The unconstrained classifier of the rough task."""
+        return unconstrained_candidate(self.start)
+
+    @property
     def rough(self) -> Task:
+        """The task that solves roughly."""
         return self._prepared[0]
 
     @property
     def start(self) -> Solution:
+        """The unconstrained solution of the rough task."""
         return self._prepared[1]
 
 
@@ -246,7 +263,7 @@ def _are_few(task: Task) -> bool:
     return n <= _FEW and p <= _NARROW
 
 
-def _look_along_covariance(scout: _Scout, walk: _Walk) -> None:
+def _look_along_covariance(scout: Scout, walk: _Walk) -> None:
     """Look along the covariance path, from nearly unconstrained to the opposite covariance.
 
     The rule is reached on one side of zero covariance: of many people, the other is looked at only if that was wrong.
@@ -263,10 +280,10 @@ def _look_along_covariance(scout: _Scout, walk: _Walk) -> None:
         walk.along(family, farther, _STEP)
 
 
-def _look_along_decisions(scout: _Scout, walk: _Walk) -> None:
+def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
     """Look for prices that close the gaps, along the ray through them, and at other prices near the best."""
     family = DecisionFamily(scout.rough, scout.start)
-    prices = _ascend(family, walk)
+    prices = close_gaps(family, walk.judge.allowed_ratio, walk.judged)
     walk.along(Prices(family, prices), [1.0], _STEP / 4)
     grid = np.arange(-_FARTHEST, _FARTHEST + _STEP / 4, _STEP / 2)
     if walk.few and len(prices) * len(grid) <= _SOLVES:
@@ -276,12 +293,14 @@ def _look_along_decisions(scout: _Scout, walk: _Walk) -> None:
         _polish(family, walk)
 
 
-_Look = Callable[[_Scout, _Walk], None]
+_Look = Callable[[Scout, _Walk], None]
 _LOOKS: dict[str, _Look] = {"decisions": _look_along_decisions, "covariance": _look_along_covariance}
 
 
-def _ascend(family: DecisionFamily, walk: _Walk) -> Array:
-    """Return prices at which the decisions about reach the rule at the solution's own intercept.
+def close_gaps(
+    family: DecisionFamily, ratio: float, visit: Callable[[Candidate], object] = lambda candidate: None
+) -> Array:
+    """Return prices at which the decisions about reach a ratio of rates at the solution's own intercept.
 
     The gap between a group and the rest falls as the group's price rises. As in a dual ascent, a price rises while
     its gap exceeds what the rule allows and falls, at most to zero, while it does not. Each price moves by a step of
@@ -292,7 +311,7 @@ def _ascend(family: DecisionFamily, walk: _Walk) -> Array:
     best, step, before = prices, np.full(len(prices), _STEP), np.zeros(len(prices))
     scores = family.free.scores
     for _ in range(_SOLVES):
-        gap, allowed = family.gaps(scores, walk.judge.allowed_ratio)
+        gap, allowed = family.gaps(scores, ratio)
         excess = float(np.max(np.abs(gap) - allowed))
         if excess < least:
             best, least = prices, excess
@@ -305,7 +324,7 @@ def _ascend(family: DecisionFamily, walk: _Walk) -> Array:
         moved = np.round((prices + way * step) / _DIGIT) * _DIGIT
         prices, before = np.where(prices * moved < 0, 0.0, moved), way
         candidate = family.priced(prices)
-        walk.judged(candidate)
+        visit(candidate)
         scores = candidate.solution.scores
     return best
 

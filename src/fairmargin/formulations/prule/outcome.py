@@ -1,0 +1,90 @@
+"""What is kept of a classifier found for a p%-rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.formulations.outcome import Outcome
+from fairmargin.formulations.prule.judge import Judge
+from fairmargin.formulations.prule.search import Found
+from fairmargin.formulations.task import Task
+from fairmargin.problem import Certificate, Solution
+
+__all__ = ["PRuleOutcome", "make_outcome"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PRuleOutcome(Outcome):
+    """The classifier found for a p%-rule.
+
+    Attributes
+    ----------
+    p_rule : float
+        The p, in percent, that the decisions on the training data reach; 100 if nobody is accepted.
+    path : {"unconstrained", "covariance", "decisions"}
+        The family on which the classifier was found.
+    path_point : None, float or pandas.Series
+        Where on the family it was found: the factor of the covariance path, or the prices of the decision path by
+        attribute and category.
+    path_certificate : Certificate
+        Certificate of the family's convex problem at that point, before the intercept was moved.
+    intercept_shift : float
+        What was added to the intercept after that problem was solved.
+    """
+
+    p_rule: float
+    path: str
+    path_point: Any
+    path_certificate: Certificate
+    intercept_shift: float
+    judge: Judge = field(metadata={"fitted": False})
+
+    def warn(self, scores: Array) -> None:
+        """Warn of decisions that are no better than constant ones, or that rest on small groups."""
+        self.judge.warn(scores)
+
+    def fitted_attributes(self) -> dict[str, Any]:
+        """Return the fitted attributes, with the rule that the final decisions reach."""
+        return super().fitted_attributes() | {"p_rule_": self.judge.reached(self.solution.scores)}
+
+    def broken(self, scores: Array) -> Array:
+        """Return by how many percentage points the decisions miss the rule; not positive where they keep it."""
+        return np.array([self.judge.percent - self.judge.reached(scores)])
+
+
+def make_outcome(task: Task, judge: Judge, best: Found, free: Solution) -> PRuleOutcome:
+    """Return the outcome of a classifier found on the data of a task; ``free`` is the unconstrained solution."""
+    theta, found = best.theta, best.candidate
+    scores = task.problem.design.matvec(theta)  # what the decisions will be made of
+    multipliers = found.solution.multipliers
+    if found.path == "decisions":
+        multipliers = np.full_like(multipliers, np.nan)
+    proof = found.solution.certificate
+    certificate = _certificate(task, free, theta, scores, proof)
+    return PRuleOutcome(
+        replace(found.solution, theta=theta, scores=scores, multipliers=multipliers, certificate=certificate),
+        task.problem.unconstrained(),
+        free,
+        p_rule=judge.reached(scores),
+        path=found.path,
+        path_point=found.point,
+        path_certificate=proof,
+        intercept_shift=-best.cut.threshold,
+        judge=judge,
+    )
+
+
+def _certificate(task: Task, free: Solution, theta: Any, scores: Any, proof: Certificate) -> Certificate:
+    """Return what is proved of the returned classifier: no classifier, fair or not, is below the free one's bound.
+
+    The gap is an upper bound on the price of the rule, not the distance from the best fair classifier.
+    """
+    value, bound = task.problem.objective(theta, scores), free.certificate.dual_bound
+    gap = task.problem.relative_gap(value, bound)
+    return Certificate(value, bound, gap, 0.0, proof.n_iter, proof.status)

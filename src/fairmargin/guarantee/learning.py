@@ -1,0 +1,275 @@
+"""Learn, then test: a classifier whose p%-rule holds for people not seen yet.
+
+The people are divided: some train a sequence of classifiers
+(:class:`fairmargin.formulations.prule.sequence.SafetySequence`), the others test them in that order, up to the first
+failure. The classifier before it is the answer. As each is tested only if all before it passed, a mistake is made
+only where the first one that breaks the rule passes, which has probability ``1 - confidence`` at most, however many
+there are (fixed-sequence testing). The statement is about the whole procedure, including that nothing is returned:
+it is not conditional on a classifier being returned.
+
+*Cross-fitting* (``guarantee="asymptotic"``) lets everybody train. Each of five folds is decided by classifiers that
+the other four trained, margin by margin; the pooled decisions are tested in the same order, and the answer is trained
+on everybody with the last margin that passed. It tests other classifiers than the one returned, so that its
+confidence is an approximation for many people.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
+
+from fairmargin.constraints import PRuleBound
+from fairmargin.exceptions import NotCertifiedError
+from fairmargin.formulations import Task
+from fairmargin.formulations.prule import PRuleOutcome, SafetySequence
+from fairmargin.guarantee.certification import refuse
+from fairmargin.guarantee.record import Guarantee
+from fairmargin.guarantee.verdict import CountedDecisions, Question
+from fairmargin.sensitive import Attribute, encode_sensitive
+from fairmargin.validation import ONE_AT_A_TIME, TrainingData, validate_features
+
+if TYPE_CHECKING:
+    from fairmargin.base import FairClassifier
+
+__all__ = ["Certified", "learn_then_test", "split_people"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.intp]
+
+_FOLDS = 5  # of cross-fitting: each classifier trains on 80% of the people
+_SEES_EVERYBODY = {"Pipeline", "BaseSearchCV", "GridSearchCV", "RandomizedSearchCV"}
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A tested classifier: the task and the outcome to keep, and what was tested.
+
+    ``trained`` indexes the rows given to ``fit`` that the classifier was trained on; None for all of them.
+    """
+
+    task: Task
+    outcome: PRuleOutcome
+    guarantee: Guarantee
+    trained: Rows | None
+
+
+@dataclass(frozen=True)
+class _SafetyPeople:
+    """People set aside: features as they predict, attributes with all groups of training, weights that differ."""
+
+    X: Any
+    attributes: tuple[Attribute, ...]
+    weight: Array | None
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def count(self, accepted: Mask) -> CountedDecisions:
+        return CountedDecisions.of(self.attributes, accepted, self.weight)
+
+
+def learn_then_test(
+    estimator: FairClassifier, constraint: PRuleBound, data: TrainingData, safety_set: Any = None
+) -> Certified:
+    """Return the most accurate classifier found whose rule passes the test; raise NotCertifiedError if none does.
+
+    Parameters
+    ----------
+    estimator : FairClassifier
+        Unfitted; it is not changed.
+    constraint : PRuleBound
+        With a confidence.
+    data : TrainingData
+        Everybody given to ``fit``.
+    safety_set : (X, sensitive_features), optional
+        People to test on, if not part of ``data``.
+    """
+    assert constraint.confidence is not None
+    question = Question(float(constraint.p), float(constraint.confidence), constraint.method)
+    if constraint.guarantee == "asymptotic":
+        if safety_set is not None:
+            raise ValueError("guarantee='asymptotic' tests on the people trained on; it takes no safety_set.")
+        return _cross_fit(estimator, constraint, question, data)
+    if safety_set is not None:
+        train, people, rows = data, _read_safety_set(estimator, data, safety_set), np.arange(len(data.y))
+    else:
+        _refuse_if_seen()
+        rows, aside = split_people(constraint, len(data.y))
+        train, people = data.take(rows, estimator.class_weight), _set_aside(data, aside)
+    task = estimator._refine(estimator._task(train), constraint)
+    sequence = SafetySequence(task, constraint, len(people))
+    seed = None if safety_set is not None else int(constraint.random_state)
+    best: tuple[PRuleOutcome, CountedDecisions] | None = None
+    tested = 0
+    for outcome in sequence:
+        tested += 1
+        accepted = _decide(estimator, task, outcome, people.X)
+        counted = people.count(accepted)
+        if not counted.supports(question):
+            if best is None:
+                raise refuse(counted, question, accepted, split=True)
+            break
+        best = outcome, counted
+    if best is None:
+        raise _nothing_to_test(sequence, constraint)
+    record = _record(question, best[1], len(people), tested, seed)
+    return Certified(task, best[0], record, data.kept[rows] if safety_set is None else None)
+
+
+def _record(
+    question: Question, counted: CountedDecisions, people: int, tested: int, seed: int | None, kind: str | None = None
+) -> Guarantee:
+    return Guarantee(
+        question.p,
+        question.confidence,
+        counted.kind if kind is None else kind,
+        question.method,
+        "selection_rate",
+        people,
+        counted.groups,
+        tested,
+        seed,
+    )
+
+
+def _decide(estimator: FairClassifier, task: Task, outcome: PRuleOutcome, X: Any) -> Mask:
+    """Return the decisions that the estimator would make with an outcome, by the code that predicts."""
+    trial = copy(estimator)
+    with ONE_AT_A_TIME:
+        trial._store(task, outcome, warn=False)
+    return trial.decision_function(X) >= 0
+
+
+def split_people(constraint: PRuleBound, n: int) -> tuple[Rows, Rows]:
+    """Draw who trains and who is set aside: everybody alike, so that counts by group stay binomial."""
+    size = constraint.safety_size
+    aside = int(size) if size >= 1 else round(float(size) * n)
+    if not 0 < aside < n:
+        raise ValueError(f"safety_size={size!r} leaves nobody to train on or nobody to test on, of {n} people.")
+    order = np.random.default_rng(int(constraint.random_state)).permutation(n)
+    return np.sort(order[aside:]), np.sort(order[:aside])
+
+
+def _set_aside(data: TrainingData, rows: Rows) -> _SafetyPeople:
+    assert data.sensitive is not None
+    attributes = tuple(_with_all_groups(a, rows) for a in data.sensitive.attributes)
+    return _SafetyPeople(_safe_indexing(data.X, rows), attributes, data.people_weight[rows])
+
+
+def _with_all_groups(attribute: Attribute, rows: Rows) -> Attribute:
+    """Return the attribute of some people; groups without any of them are kept, and cannot pass a test."""
+    codes = attribute.codes
+    return replace(attribute, codes=None if codes is None else codes[rows])
+
+
+def _read_safety_set(estimator: FairClassifier, data: TrainingData, given: Any) -> _SafetyPeople:
+    if not isinstance(given, list | tuple) or len(given) != 2:
+        raise ValueError("safety_set must be a pair (X, sensitive_features) of people not used in training.")
+    X = validate_features(estimator, given[0])
+    with ONE_AT_A_TIME:
+        found = encode_sensitive(given[1], X.shape[0])
+    assert data.sensitive is not None
+    known = {a.name: a for a in data.sensitive.attributes}
+    by_name = {a.name: a for a in found.attributes}
+    if set(known) != set(by_name):
+        raise ValueError(
+            f"safety_set has the sensitive attributes {sorted(by_name)}, but training has {sorted(known)}; they must "
+            "agree."
+        )
+    return _SafetyPeople(X, tuple(_joined(known[name], by_name[name]) for name in known), None)
+
+
+def _joined(trained: Attribute, safety: Attribute) -> Attribute:
+    """Return the attribute of the safety people, with the groups of training that do not occur among them, too."""
+    if safety.codes is None:
+        return safety  # raises where it is counted
+    missing = tuple(c for c in trained.categories if c not in safety.categories)
+    return Attribute(safety.name, (*safety.categories, *missing), safety.codes)
+
+
+def _nothing_to_test(sequence: SafetySequence, constraint: PRuleBound) -> NotCertifiedError:
+    return NotCertifiedError(
+        f"No classifier keeps the {constraint.p:g}%-rule on the people trained on and {constraint.min_gain:.0%} of "
+        f"what the unconstrained classifier gains over a constant decision (an accuracy of {sequence.floor:.3f}): "
+        "there is nothing to test. Ask for a lower p or a smaller min_gain, or merge small groups."
+    )
+
+
+def _refuse_if_seen() -> None:
+    """Raise where a pipeline or a search that has seen everybody, also those to be set aside, calls ``fit``."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        kinds = {kind.__name__ for kind in type(caller).__mro__}
+        if kinds & _SEES_EVERYBODY and type(caller).__module__.startswith(("sklearn.", "imblearn.")):
+            raise ValueError(
+                f"A {type(caller).__name__} has seen the people who would be set aside, so that a test on them "
+                "proves nothing. Wrap it: CertifiedClassifier(pipeline) sets people aside first. Or give fit a "
+                "safety_set."
+            )
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+# --- cross-fitting
+
+
+def _cross_fit(
+    estimator: FairClassifier, constraint: PRuleBound, question: Question, data: TrainingData
+) -> Certified:
+    n = len(data.y)
+    everybody = _set_aside(data, np.arange(n))
+    folds = list(_folds(estimator, constraint, data))
+    whole_task = estimator._refine(estimator._task(data), constraint)
+    whole = SafetySequence(whole_task, constraint, n)
+    highest = min([whole.highest, *(sequence.highest for _, _, sequence in folds)])
+    best: tuple[float, CountedDecisions] | None = None
+    tested = 0
+    for margin in whole.margins(highest):
+        accepted = _out_of_fold(estimator, data, folds, margin)
+        if accepted is None or whole.at(margin) is None:
+            continue
+        tested += 1
+        counted = everybody.count(accepted)
+        if not counted.supports(question):
+            if best is None:
+                raise refuse(counted, question, accepted, split=True)
+            break
+        best = margin, counted
+    if best is None:
+        raise _nothing_to_test(whole, constraint)
+    found = whole.at(best[0])
+    assert found is not None
+    record = _record(question, best[1], n, tested, int(constraint.random_state), "asymptotic")
+    return Certified(whole_task, whole.outcome(found), record, None)
+
+
+def _folds(
+    estimator: FairClassifier, constraint: PRuleBound, data: TrainingData
+) -> Iterator[tuple[Rows, Task, SafetySequence]]:
+    """Yield who is in each fold, and the classifiers that the others train."""
+    n = len(data.y)
+    fold = np.random.default_rng(int(constraint.random_state)).permutation(n) % _FOLDS
+    for k in range(_FOLDS):
+        inside, outside = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+        task = estimator._refine(estimator._task(data.take(outside, estimator.class_weight)), constraint)
+        yield inside, task, SafetySequence(task, constraint, n)
+
+
+def _out_of_fold(
+    estimator: FairClassifier, data: TrainingData, folds: list[tuple[Rows, Task, SafetySequence]], margin: float
+) -> Mask | None:
+    accepted = np.zeros(len(data.y), dtype=bool)
+    for rows, task, sequence in folds:
+        found = sequence.at(margin)
+        if found is None:
+            return None
+        accepted[rows] = _decide(estimator, task, sequence.outcome(found), _safe_indexing(data.X, rows))
+    return accepted
