@@ -52,6 +52,7 @@ def test_the_operations_are_those_of_the_augmented_matrix(kind, seed, n, d, inte
     np.testing.assert_allclose(design.rmatvec(R), Xa.T @ R, atol=1e-12 * size * n)
     gram = Xa.T @ (weight[:, None] * Xa)
     np.testing.assert_allclose(design.sandwich(weight), gram, atol=1e-12 * size**2 * n)
+    np.testing.assert_allclose(design.squares(weight), gram.diagonal(), atol=1e-12 * size**2 * n)
 
 
 @kinds

@@ -5,6 +5,7 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from cvxpy_reference import leave_out
 from fairmargin import CovarianceBound, FairMarginClassifier, decision_boundary_covariance
 from fairmargin.exceptions import CovarianceWarning
 from fairmargin.losses import get_loss
+from fairmargin.solvers import matrix_free
 
 LOSSES = ("logistic", "hinge", "squared_hinge", "smoothed_hinge")
 CVXPY_LOSS = {
@@ -46,6 +48,8 @@ def draw_problem(seed, n, d, k, kind):
         X = np.column_stack([X, X[:, 0], X @ rng.normal(size=d)])
     if "constant" in kind:
         X = np.column_stack([X, np.full(n, 3.0), np.zeros(n)])
+    if "sparse" in kind:
+        X = np.where(rng.random(X.shape) < 0.1, X, 0.0)
     if "scaled" in kind:
         X = X * 10.0 ** rng.integers(-3, 4, size=X.shape[1])
     return X, y, {f"z{j}": column for j, column in enumerate(Z.T)}, weight
@@ -79,10 +83,11 @@ def objective(X, y, weight, loss, C, w, b):
 
 def check_against_clarabel(seed, n, d, k, kind, loss, C, c):
     X, y, Z, weight = draw_problem(seed, n, d, k, kind)
+    given = sp.csr_matrix(X) if "sparse" in kind else X
     model = FairMarginClassifier(loss, C=C, constraint=CovarianceBound(c))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CovarianceWarning)
-        model.fit(X, y, weight, sensitive_features=Z)
+        model.fit(given, y, weight, sensitive_features=Z)
     w, b, proof = model.coef_[0], model.intercept_[0], model.certificate_
     ours = objective(X, y, weight, loss, C, w, b)
     assert proof.status == "solved"
@@ -123,3 +128,23 @@ KINDS = ("weights", "duplicates", "collinear", "constant", "scaled")
 )
 def test_objective_and_feasibility_agree_with_clarabel(loss, seed, n, d, k, kind, C, c):
     check_against_clarabel(seed, n, d, k, kind, loss, C, c)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", LOSSES)
+@settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    seed=st.integers(0, 2**31),
+    n=st.integers(30, 100),
+    d=st.integers(110, 200),
+    k=st.integers(1, 4),
+    kind=st.sets(st.sampled_from(("weights", "duplicates", "collinear"))),
+    C=st.sampled_from([1e-2, 1.0, 30.0]),
+    c=st.sampled_from([0.0, 1e-3, 0.02]),
+)
+def test_wide_and_sparse_problems_agree_with_clarabel(loss, seed, n, d, k, kind, C, c):
+    """More columns than rows: with Hessians for the hinge loss and, as on larger data, by products for the others."""
+    with pytest.MonkeyPatch.context() as patch:
+        if loss != "hinge":
+            patch.setattr(matrix_free, "is_affordable", lambda problem: False)
+        check_against_clarabel(seed, n, d, k, {*kind, "sparse"}, loss, C, c)

@@ -5,7 +5,7 @@ without an intercept) through
 
 - ``matvec(theta)``: ``Xa theta``, shape (N,);
 - ``rmatvec(r)``: ``Xa' r``, shape (p,), or (p, k) for k vectors at once;
-- ``sandwich(weights)``: ``Xa' diag(weights) Xa``, shape (p, p).
+- ``sandwich(weights)``: ``Xa' diag(weights) Xa``, shape (p, p), and ``squares(weights)``, its diagonal.
 
 The shift ``mu`` is zero but for columns whose mean dwarfs their spread (years, timestamps), where forming
 a Gram matrix without it would lose most digits. ``to_original`` undoes it. ``X`` is never copied.
@@ -14,6 +14,7 @@ a Gram matrix without it would lose most digits. ``to_original`` undoes it. ``X`
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +31,10 @@ _ROWS, _PART_BYTES = 4096, 1 << 22  # rows of X that a Gram matrix takes at a ti
 _SUMMED = 1 << 14  # rows over which sums in single precision are good enough; the rest is summed up in double
 _SINGLE_ENTRIES = 50_000_000  # of a matrix worth a copy in single precision
 _TINY = 1e-12  # columns smaller or, turned over, larger than this leave the range of float32 when squared
+# Seconds, measured: per multiplication of a Gram matrix formed densely, per pair of entries in a row of one formed
+# sparsely, and per entry of X in a pass over it, besides what a call takes.
+_DENSE_PRODUCT, _SPARSE_PRODUCT = 1e-10, 6e-9
+_DENSE_PASS, _SPARSE_PASS, _CALL = 5e-10, 2e-9, 5e-5
 _SHIFT_RATIO = 30.0  # |mean| / spread above which a column is shifted
 
 
@@ -67,6 +72,25 @@ class Design(Protocol):
 
     def sandwich(self, weights: Array, rows: NDArray[np.intp] | None = None, single: bool = False) -> Array:
         """Return ``Xa' diag(weights) Xa`` (over ``rows`` only, if given); ``single`` precision may be had faster."""
+        ...
+
+    def squares(self, weights: Array) -> Array:
+        """Return the diagonal of ``Xa' diag(weights) Xa``, (p,)."""
+        ...
+
+    @property
+    def pass_cost(self) -> float:
+        """About how many seconds ``matvec`` or ``rmatvec`` takes."""
+        ...
+
+    @property
+    def sandwich_cost(self) -> float:
+        """About how many seconds ``sandwich`` takes."""
+        ...
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the data."""
         ...
 
     def take(self, rows: NDArray[np.intp]) -> Design:
@@ -192,6 +216,27 @@ class DenseDesign(_Base):
         if self.fit_intercept:
             out[:, d] = root[:, 0]
 
+    def squares(self, weights: Array) -> Array:
+        self.passes.rmatvec += 1
+        total = np.zeros(self.shape[1])
+        for block in self._blocks(self.X.shape[0]):
+            rows = self.rows(block)
+            rows *= rows
+            total += weights[block] @ rows
+        return total
+
+    @property
+    def pass_cost(self) -> float:
+        return _CALL + _DENSE_PASS * self.shape[0] * self.shape[1]
+
+    @property
+    def sandwich_cost(self) -> float:  # half the multiplications: it is symmetric
+        return 0.5 * _DENSE_PRODUCT * self.shape[0] * self.shape[1] ** 2
+
+    @property
+    def n_bytes(self) -> int:
+        return int(self.X.nbytes)
+
     def take(self, rows: NDArray[np.intp]) -> DenseDesign:
         return type(self)(self.X[rows], self.mu, self.scale, self.fit_intercept)
 
@@ -265,7 +310,11 @@ class SparseDesign(_Base):
 
     def rmatvec(self, r: Array) -> Array:
         self.passes.rmatvec += 1
-        return self._close_rmatvec(self.X.T @ r, r)
+        return self._close_rmatvec(self._transposed @ r, r)
+
+    @cached_property
+    def _transposed(self) -> Any:
+        return self.X.T  # a view; making it takes longer than a product of few entries
 
     def sandwich(self, weights: Array, rows: NDArray[np.intp] | None = None, single: bool = False) -> Array:
         n, p = self.shape
@@ -283,8 +332,7 @@ class SparseDesign(_Base):
 
     def _product(self, X: Any, weights: Array) -> Array:
         n, d = X.shape
-        # Measured: a sparse product costs some 6 ns for each pair of entries in a row, a dense one 0.1 ns.
-        if X.nnz**2 / max(n, 1) * 6.0 < n * d**2 * 0.1:
+        if self._sparse_cost(X) < _DENSE_PRODUCT * n * d**2:
             return (X.T @ X.multiply(weights[:, None]).tocsr()).toarray()
         gram = np.zeros((d, d))
         size = max(64, _BLOCK_BYTES // (8 * d))
@@ -292,6 +340,27 @@ class SparseDesign(_Base):
             part = X[start : start + size].toarray()
             gram += part.T @ (part * weights[start : start + size, None])
         return gram
+
+    def squares(self, weights: Array) -> Array:
+        self.passes.rmatvec += 1
+        return self._close_rmatvec(_squared(self.X).T @ weights, weights)
+
+    @property
+    def pass_cost(self) -> float:
+        return _CALL + _SPARSE_PASS * (self.X.nnz + sum(self.X.shape))
+
+    @property
+    def sandwich_cost(self) -> float:
+        return min(self._sparse_cost(self.X), _DENSE_PRODUCT * self.X.shape[0] * self.X.shape[1] ** 2)
+
+    @property
+    def n_bytes(self) -> int:
+        return int(self.X.data.nbytes + self.X.indices.nbytes + self.X.indptr.nbytes)
+
+    @staticmethod
+    def _sparse_cost(X: Any) -> float:
+        """Return how many seconds a sparse Gram matrix takes, if rows have about the same number of entries."""
+        return _SPARSE_PRODUCT * float(X.nnz) ** 2 / max(X.shape[0], 1)
 
     def take(self, rows: NDArray[np.intp]) -> SparseDesign:
         return SparseDesign(self.X[rows], self.mu, self.scale, self.fit_intercept)
@@ -303,18 +372,30 @@ class SparseDesign(_Base):
 def make_design(X: Any, fit_intercept: bool = True) -> DenseDesign | SparseDesign:
     """Wrap a dense or CSR matrix, choosing the shift from an even sample of the rows."""
     n, d = X.shape
+    if sp.issparse(X):
+        X = X.astype(np.float64, copy=False)  # products would widen it every time
+        scale = np.sqrt(_squared(X).T @ np.full(n, 1.0 / n))
+        return SparseDesign(X, np.zeros(d), _usable(scale, fit_intercept), fit_intercept)
     mean, spread = _moments(X[:: max(1, n // 1000)])
     still = np.flatnonzero(spread == 0)  # constant in the sample; perhaps not in all rows
     if len(still):
         mean[still], spread[still] = _moments(X[:, still])
     mu = np.zeros(d)
-    if fit_intercept and not sp.issparse(X):
+    if fit_intercept:
         # A constant column is the intercept once more: shifting it to zero takes it out of the problem.
         mu = np.where(np.abs(mean) > _SHIFT_RATIO * spread, mean, 0.0)
     scale = np.sqrt(spread**2 + (mean - mu) ** 2)
-    scale = np.append(np.where(scale > 0, scale, 1.0), [1.0] * fit_intercept)
-    kind = SparseDesign if sp.issparse(X) else DenseDesign
-    return kind(X, mu, scale, fit_intercept)
+    return DenseDesign(X, mu, _usable(scale, fit_intercept), fit_intercept)
+
+
+def _usable(scale: Array, fit_intercept: bool) -> Array:
+    """Return the sizes of the columns of ``Xa``, 1 for the intercept and for columns of zeros."""
+    return np.append(np.where(scale > 0, scale, 1.0), [1.0] * fit_intercept)
+
+
+def _squared(X: Any) -> Any:
+    """Return the squares of a sparse matrix's entries; the indices are shared."""
+    return sp.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape)
 
 
 def _moments(X: Any) -> tuple[Array, Array]:

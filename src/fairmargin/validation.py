@@ -118,6 +118,8 @@ def validate_training(
     names = _column_names(X)
     with ONE_AT_A_TIME:
         X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None)
+    if sp.issparse(X):
+        X = _in_canonical_form(X)
     classes, signed = _binary_labels(y)
     n = X.shape[0]
     weight = validate_weights(sample_weight, X)
@@ -136,6 +138,15 @@ def validate_training(
         _check_two_groups(sensitive)
     loss_weight = weight * _class_factors(class_weight, classes, signed, weight)
     return TrainingData(X, signed, classes, weight, loss_weight, sensitive, kept, n)
+
+
+def _in_canonical_form(X: Any) -> Any:
+    """Return a CSR matrix with every entry stored once and in order: what was given, if it is that already."""
+    if X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
 
 
 def _column_names(X: Any) -> list[str]:

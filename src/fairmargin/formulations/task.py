@@ -12,6 +12,7 @@ from functools import singledispatch
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairmargin.constraints import Constraint
@@ -29,6 +30,7 @@ __all__ = ["FeatureMap", "Task", "make_task", "run", "solve_task", "start_at"]
 
 Array = NDArray[np.float64]
 
+_RANK_ENTRIES = 200_000_000  # of the triangular factor that decides a rank: 1.6 GB
 _ROUNDED = 0.1  # width of a hinge loss's corner where a rounded one will do
 
 
@@ -144,9 +146,10 @@ def make_task(
     """Write down the problem: weights, penalty and covariance rows (one pass over the data)."""
     n, d = data.X.shape
     is_penalised = bool(np.isfinite(C))
-    if feature_map is None and is_penalised and d > n:
+    if feature_map is None and is_penalised and d > n and not sp.issparse(data.X):
         feature_map = reduce_wide(data.X)
     if feature_map is None and not is_penalised:
+        _check_rank_is_affordable(n, d)
         feature_map = reduce_rank(data.X, fit_intercept)
     design = make_design(data.X if feature_map is None else feature_map.features, fit_intercept)
     weight = data.loss_weight * (C if is_penalised else 1.0)
@@ -156,6 +159,16 @@ def make_task(
         centred = notion.centred(data.sensitive, data.y, data.people_weight)
     problem = _write_problem(design, data, centred, loss, weight, bool(np.isfinite(C)))
     return Task(problem, data, centred, tol, max_iter, feature_map)
+
+
+def _check_rank_is_affordable(n: int, d: int) -> None:
+    """Raise where the rank of X, which a problem without a penalty depends on, would take too large a matrix."""
+    entries = min(n, d) * d
+    if entries > _RANK_ENTRIES:
+        raise ValueError(
+            f"Without a penalty (C=inf) the rank of X decides which coefficients are determined; for {n} rows and "
+            f"{d} columns that takes a dense matrix of {8e-9 * entries:.0f} GB. Set C to a finite value."
+        )
 
 
 def _write_problem(

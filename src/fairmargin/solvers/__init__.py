@@ -1,7 +1,8 @@
 """Solvers: functions from a frozen problem to a solution with its certificate.
 
 ========================  ====================================================================================
-``newton``                smooth losses: Newton's method under linear constraints
+``newton``                smooth losses: Newton's method under linear constraints, with Hessians or, on wide
+                          data, with products alone (``matrix_free``)
 ``hinge``                 the hinge loss: method of multipliers, interior point, linear program
 ``proximal``              smooth losses without a penalty, where Newton's method alone meets flat directions
 ``ladder``                starts for large problems: subsamples and single precision, for any of these
@@ -15,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from fairmargin.losses import SmoothedHingeLoss
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers.contract import Accuracy, Start
+from fairmargin.solvers.curvature import Curvature
 from fairmargin.solvers.hinge import (
     FIRST_WIDTH,
     centre_flat_intercept,
@@ -30,9 +33,10 @@ from fairmargin.solvers.hinge import (
     solve_multipliers,
 )
 from fairmargin.solvers.ladder import Bind, Rung, climb, in_single_precision
+from fairmargin.solvers.matrix_free import is_affordable, prefers_products
 from fairmargin.solvers.newton import solve_newton
 from fairmargin.solvers.proximal import solve_proximal
-from fairmargin.solvers.quadratic_step import Factor, constrained_step
+from fairmargin.solvers.quadratic_step import Diagonal, constrained_step
 
 __all__ = ["Accuracy", "Start", "in_single_precision", "solve", "solve_with_reference"]
 
@@ -67,11 +71,16 @@ def _solvers(problem: Problem) -> tuple[_Solver, list[_Solver]]:
     """Return the solver for a problem, and what else can solve it: slower, or for special cases."""
     is_penalised = bool(np.any(problem.ridge))
     if problem.loss.smooth:
-        return solve_newton, [] if is_penalised else [solve_proximal]
+        others: list[_Solver] = [] if is_penalised else [solve_proximal]
+        if prefers_products(problem) and is_affordable(problem):
+            others.append(partial(solve_newton, make_model=Curvature))
+        return solve_newton, others
     if problem.loss.name != "hinge":
         raise ValueError(
             f"The loss {problem.loss!r} is not smooth; of the non-smooth losses only the hinge has a solver."
         )
+    if not is_affordable(problem):  # the others need the Hessian
+        return solve_multipliers, []
     return solve_multipliers, [solve_interior_point] if is_penalised else [solve_hinge_program, solve_interior_point]
 
 
@@ -83,7 +92,7 @@ def _restored(problem: Problem, solution: Solution, accuracy: Accuracy) -> Solut
     proof = solution.certificate
     if proof.status in ("solved", "separable") or not np.all(np.isfinite(solution.theta)):
         return solution
-    metric = Factor(np.diag(problem.design.scale**2))
+    metric = Diagonal(problem.design.scale**2)
     step, _ = constrained_step(problem, solution.theta, np.zeros_like(solution.theta), metric)
     theta = solution.theta + step
     scores = problem.design.matvec(theta)

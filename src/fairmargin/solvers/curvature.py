@@ -15,7 +15,7 @@ from fairmargin.solvers.evaluation import Point
 from fairmargin.solvers.quadratic_step import DAMPING, LEAST_SHIFT, Factor, constrained_step
 from fairmargin.tolerances import EPS
 
-__all__ = ["Curvature", "form_hessian", "is_well_conditioned"]
+__all__ = ["Curvature", "form_hessian", "hessian_weights", "is_well_conditioned"]
 
 Array = NDArray[np.float64]
 
@@ -56,8 +56,12 @@ class Curvature:
         self._is_fresh = False
         self._in_single = True
 
-    def factor(self, point: Point, gap: float, last_gap: float, goal: float) -> Factor:
-        """Return the factor to step with at a point, where the gap was ``last_gap`` before the last step."""
+    def step(self, point: Point, multipliers: Array, gap: float, last_gap: float, goal: float) -> tuple[Array, Array]:
+        """Return the step from a point and its multipliers; the gap was ``last_gap`` before the last step."""
+        factor = self._get_factor(point, gap, last_gap, goal)
+        return constrained_step(self.problem, point.theta, point.gradient, factor)
+
+    def _get_factor(self, point: Point, gap: float, last_gap: float, goal: float) -> Factor:
         if self.hessian is None or self._is_worth_renewing(gap, last_gap, goal):
             # A Hessian of this very neighbourhood that was slow had too few digits.
             self._in_single = self._in_single and not (self._is_fresh and gap > 0.5 * last_gap)
@@ -128,11 +132,16 @@ class Curvature:
         self.hessian, self._factor = form_hessian(self.problem, point), None
 
 
+def hessian_weights(problem: Problem, point: Point) -> Array:
+    """Return ``l''`` at a point, (N,), or a stand-in where no row is curved."""
+    if point.n_curved == 0:  # a loss that is straight here, as the smoothed hinge at 0: bend it by its slope
+        return point.alpha / problem.weight
+    return point.curvature
+
+
 def form_hessian(problem: Problem, point: Point, single: bool = False) -> Array:
     """Return ``Xa' diag(c l'') Xa + diag(rho)`` at a point, (p, p)."""
-    curvature = point.curvature
-    if point.n_curved == 0:  # a loss that is straight here, as the smoothed hinge at 0: bend it by its slope
-        curvature = point.alpha / problem.weight
+    curvature = hessian_weights(problem, point)
     # Rows without curvature add nothing.
     rows = np.flatnonzero(curvature) if 0 < point.n_curved < 0.5 * len(curvature) else None
     return problem.design.sandwich(problem.weight * curvature, rows, single) + np.diag(problem.ridge)

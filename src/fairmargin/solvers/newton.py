@@ -3,8 +3,9 @@
 Each iteration evaluates the objective and a dual bound at a point (one pass ``Xa' r``), minimises the quadratic
 model of ``L`` over the constraints (:mod:`fairmargin.solvers.quadratic_step`) and searches along that step (one
 pass ``Xa step``). A feasible point stays feasible, because the step ends within the bounds and is only prolonged as
-far as they allow. Which Hessian the model has is decided by :class:`fairmargin.solvers.curvature.Curvature`; where
-a good start comes from is the business of :mod:`fairmargin.solvers.ladder`.
+far as they allow. Which Hessian the model has is decided by :class:`fairmargin.solvers.curvature.Curvature`; on wide
+data it has none (:mod:`fairmargin.solvers.matrix_free`). Where a good start comes from is the business of
+:mod:`fairmargin.solvers.ladder`.
 
 Reference: Nocedal and Wright, Numerical Optimization, 2nd edition, chapter 18 (SQP). The problem is convex, so that
 the method with exact Hessians and a line search on ``L`` converges globally and quadratically.
@@ -12,6 +13,7 @@ the method with exact Hessians and a line search on ``L`` converges globally and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +21,9 @@ from numpy.typing import NDArray
 
 from fairmargin.problem import Certificate, Problem, Solution, Status, support
 from fairmargin.solvers.contract import Accuracy, Start
-from fairmargin.solvers.curvature import Curvature
 from fairmargin.solvers.evaluation import Point, add_gradient, centre_intercept, evaluate
 from fairmargin.solvers.line_search import search_line
-from fairmargin.solvers.quadratic_step import constrained_step
+from fairmargin.solvers.matrix_free import StepModel, choose_model
 from fairmargin.tolerances import PATIENCE, TINY
 
 __all__ = ["solve_newton"]
@@ -30,11 +31,18 @@ __all__ = ["solve_newton"]
 Array = NDArray[np.float64]
 
 
-def solve_newton(problem: Problem, *, start: Start | None = None, accuracy: Accuracy | None = None) -> Solution:
+def solve_newton(
+    problem: Problem,
+    *,
+    start: Start | None = None,
+    accuracy: Accuracy | None = None,
+    make_model: Callable[[Problem, Array | None], StepModel] | None = None,
+) -> Solution:
     """Solve a problem with a smooth loss to the accuracy asked for.
 
     Returns the best point found, improved by one more step of the last model where that helps, with the certificate
-    of exactly the point returned; ``certificate.status`` says how it ended.
+    of exactly the point returned; ``certificate.status`` says how it ended. The model of ``L`` is the one expected to
+    cost less, unless ``make_model(problem, hessian)`` is given.
     """
     if not problem.loss.smooth:
         raise ValueError(f"Newton's method needs a smooth loss; the {problem.loss.name} loss is not.")
@@ -45,31 +53,29 @@ def solve_newton(problem: Problem, *, start: Start | None = None, accuracy: Accu
         point = centre_intercept(problem, point, accuracy.tol * problem.gap_unit(point.objective))
     point = add_gradient(problem, point, accuracy.proof)
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
-    curvature = Curvature(problem, start.hessian)
+    model = (choose_model if make_model is None else make_model)(problem, start.hessian)
     while True:
         # 1. Test: how far is this point from the optimum, and is there progress?
         progress.measure(point, multipliers)
         if progress.is_close:
-            solution = _finish(problem, point, multipliers, curvature, progress)
+            solution = _finish(problem, point, multipliers, model, progress)
             if solution.certificate.status == "solved":
                 return solution
         if progress.ending is not None:
-            return _finish(problem, progress.best, progress.best_multipliers, curvature, progress)
-        # 2. Model: a Hessian that is good enough here.
-        factor = curvature.factor(point, progress.gap, progress.last_gap, progress.goal)
-        # 3. Step: to the minimum of the model within the constraints.
-        step, multipliers = constrained_step(problem, point.theta, point.gradient, factor)
-        # 4. Search along it.
+            return _finish(problem, progress.best, progress.best_multipliers, model, progress)
+        # 2. Step: to the minimum of a quadratic model within the constraints.
+        step, multipliers = model.step(point, multipliers, progress.gap, progress.last_gap, progress.goal)
+        # 3. Search along it.
         trial = search_line(problem, point, step, progress.is_feasible)
         progress.n_iter += 1
         if trial is None:
-            progress.is_stuck = not curvature.reject()
+            progress.is_stuck = not model.reject()
             continue
-        # 5. Evaluate the gradient there, and learn from its change.
+        # 4. Evaluate the gradient there, and learn from its change.
         if accuracy.proof:
             trial = centre_intercept(problem, trial, progress.goal)
         last, point = point, add_gradient(problem, trial, accuracy.proof)
-        curvature.learn(last, point)
+        model.learn(last, point)
 
 
 class _Progress:
@@ -146,17 +152,15 @@ def _estimate_gap(problem: Problem, point: Point, multipliers: Array) -> float:
     return gap + float(np.abs(r[unpenalised]) @ problem.radius(point.theta)[unpenalised])
 
 
-def _finish(
-    problem: Problem, point: Point, multipliers: Array, curvature: Curvature, progress: _Progress
-) -> Solution:
+def _finish(problem: Problem, point: Point, multipliers: Array, model: StepModel, progress: _Progress) -> Solution:
     """Return the point one step further, or as it is where that is better, with its certificate.
 
     The step uses the last model and costs no pass but the one for its scores. It squares what is left of the error,
     which makes decisions depend far less on rounding than the tolerance would allow.
     """
     as_it_is = point.theta, multipliers
-    refined = curvature.refine(point)
-    first = _Finish(problem, point, progress, curvature.hessian)
+    refined = model.refine(point)
+    first = _Finish(problem, point, progress, model.hessian)
     if refined is None:
         return first.at(*as_it_is)
     further = first.at(point.theta + refined[0], _better(problem, point, refined[1], multipliers))

@@ -22,6 +22,7 @@ __all__ = [
     "DAMPING",
     "LEAST_SHIFT",
     "STEP_SHARE",
+    "Diagonal",
     "Factor",
     "constrained_step",
     "find_flat",
@@ -71,7 +72,20 @@ class Factor:
         return scale * dpotrs(self._factor, scale * right, lower=1)[0]
 
 
-def constrained_step(problem: Problem, theta: Array, gradient: Array, factor: Factor) -> tuple[Array, Array]:
+class Diagonal:
+    """A diagonal matrix, in the place of a factored one."""
+
+    def __init__(self, entries: Array) -> None:
+        self._entries = entries
+
+    def solve(self, right: Array) -> Array:
+        """Return ``matrix^-1 right`` for a vector or several columns."""
+        return right / (self._entries if right.ndim == 1 else self._entries[:, None])
+
+
+def constrained_step(
+    problem: Problem, theta: Array, gradient: Array, factor: Factor | Diagonal
+) -> tuple[Array, Array]:
     """Return the step to the minimum of the quadratic model over the rows of A, and its multipliers."""
     newton = -factor.solve(gradient)
     if not problem.n_rows:

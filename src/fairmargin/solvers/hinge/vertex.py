@@ -26,6 +26,7 @@ __all__ = ["solve_active_set"]
 Array = NDArray[np.float64]
 
 _ON = 1e-6  # share of its range by which a dual variable must be off both ends to count as between them
+_MOST_COLUMNS = 500  # of X, beyond which it takes longer than the iteration did
 _MOST = 1000  # rows on the margin, beyond which the system is not worth its time
 
 
@@ -35,7 +36,7 @@ def solve_active_set(problem: Problem, solution: Solution, tol: float) -> Soluti
         return solution
     share = solution.alpha / problem.weight
     on = np.flatnonzero((share > _ON) & (share < 1.0 - _ON))
-    if len(on) > _MOST:
+    if len(on) > _MOST or len(problem.ridge) > _MOST_COLUMNS:
         return solution
     theta = _solve(problem, solution, on, share > 0.5)
     scores = problem.design.matvec(theta)
