@@ -21,11 +21,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from fairmargin.baselines import PreferentialSampling, PrejudiceRemover, Reweighing
+from fairmargin.baselines import Massaging, PreferentialSampling, PrejudiceRemover, Reweighing
 from fairmargin.baselines.prejudice_remover import _Group, _Objective
 from fairmargin.datasets import load_adult, make_linear_synthetic
 
-METHODS = [PreferentialSampling(LogisticRegression()), Reweighing(LogisticRegression()), PrejudiceRemover()]
+METHODS = [
+    PreferentialSampling(LogisticRegression()),
+    Massaging(LogisticRegression()),
+    Reweighing(LogisticRegression()),
+    PrejudiceRemover(),
+]
 
 
 def by_name(method):
@@ -171,6 +176,86 @@ def test_strength_is_checked(strength):
 
 
 # ------------------------------------------------------------------------------------------------------------
+# Massaging by hand
+# ------------------------------------------------------------------------------------------------------------
+
+
+def changed_rows(method, cell, group, y):
+    """Positions within a cell of (group, label) whose label was changed."""
+    rows = np.flatnonzero((group == cell[0]) & (y == cell[1]))
+    return np.flatnonzero(np.isin(rows, np.concatenate([method.promoted_, method.demoted_]))).tolist()
+
+
+@pytest.mark.parametrize(
+    ("strength", "promoted", "demoted"),
+    [
+        # M = (8*6 - 8*2)/16 = 2: the two deprived negatives of the highest score, the two favoured positives of the lowest.
+        (1.0, [4, 5], [0, 1]),
+        (0.5, [5], [0]),
+        (0.0, [], []),
+    ],
+)
+@pytest.mark.parametrize("swapped", [False, True], ids=["b is first", "b is last"])
+def test_massaging_by_hand(strength, promoted, demoted, swapped):
+    X, y, group = cells(2, 6)
+    # In the second case the favoured group comes first in sorted order: the number of labels to change must not
+    # come out negative, which would slice from the wrong end.
+    z = np.where(group == "b", "z", "a") if swapped else group
+    method = Massaging(FirstColumn(), strength=strength).fit(X, y, sensitive_features=z)
+    assert changed_rows(method, ("b", 0), group, y) == promoted
+    assert changed_rows(method, ("f", 1), group, y) == demoted
+    assert len(method.promoted_) + len(method.demoted_) == len(promoted) + len(demoted)
+    assert np.array_equal(method.estimator_.y_, method.labels_)
+    assert np.array_equal(method.estimator_.X_, X)
+    assert y.sum() == method.labels_.sum()
+
+
+def test_massaging_three_groups_by_hand():
+    z = np.repeat(["a", "b", "c"], [6, 6, 7])
+    y = np.array([1, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0])
+    X = np.arange(19.0)[:, None]
+    # Of 19 people 9 are positive: 54/19 = 2.84 and 63/19 = 3.32 expected, rounded to 3, 3 and 3.
+    method = Massaging(FirstColumn()).fit(X, y, sensitive_features=z)
+    assert method.promoted_.tolist() == [4, 5, 11]
+    assert method.demoted_.tolist() == [12, 13, 14]
+    sampled = PreferentialSampling(FirstColumn()).fit(X, y, sensitive_features=z)
+    assert sampled.copies_.tolist() == [3, 1, 1, 1, 0, 0, 2, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 4]
+    weights = Reweighing(LogisticRegression()).fit(X, y, sensitive_features=z).weights_
+    expected = {("a", 1): 54 / 19, ("a", 0): 60 / 19 / 5, ("c", 1): 63 / 19 / 6, ("c", 0): 70 / 19}
+    for (group, label), weight in expected.items():
+        assert weights[(z == group) & (y == label)] == pytest.approx(weight)
+
+
+def test_several_attributes_are_their_combinations():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 2)), rng.integers(2, size=400)
+    both = pd.DataFrame({"sex": rng.choice(["f", "m"], 400), "race": rng.choice(["a", "b", "c"], 400)})
+    joint = both["sex"] + both["race"]
+    for method in (Massaging(FirstColumn()), PreferentialSampling(FirstColumn()), Reweighing(LogisticRegression())):
+        several = clone(method).fit(X, y, sensitive_features=both)
+        one = clone(method).fit(X, y, sensitive_features=joint)
+        for name in ("labels_", "copies_", "weights_"):
+            if hasattr(one, name):
+                assert np.array_equal(getattr(several, name), getattr(one, name))
+
+
+def test_massaging_needs_scores():
+    class NoScore(FirstColumn):
+        decision_function = property()
+
+    X, y, z = cells(2, 6)
+    with pytest.raises(ValueError, match="Massaging needs a score-based classifier"):
+        Massaging(NoScore()).fit(X, y, sensitive_features=z)
+    assert Massaging(NoScore(), ranker=FirstColumn()).fit(X, y, sensitive_features=z).predict(X).shape == (16,)
+
+
+def test_massaging_breaks_ties_by_row():
+    X, y, z = cells(2, 6)
+    method = Massaging(FirstColumn(), strength=0.5).fit(np.zeros_like(X), y, sensitive_features=z)
+    assert changed_rows(method, ("b", 0), z, y) == [0]
+
+
+# ------------------------------------------------------------------------------------------------------------
 # Reweighing by hand
 # ------------------------------------------------------------------------------------------------------------
 
@@ -182,6 +267,12 @@ def test_reweighing_by_hand():
     assert np.allclose(method.weights_, np.where((z == "b") == (y == 1), 2, 2 / 3))
     direct = LogisticRegression().fit(X, y, sample_weight=method.weights_)
     assert np.array_equal(method.estimator_.coef_, direct.coef_)
+
+
+def test_reweighing_half_way():
+    X, y, z = cells(2, 6)
+    method = Reweighing(LogisticRegression(), strength=0.5).fit(X, y, sensitive_features=z)
+    assert np.allclose(method.weights_, np.where((z == "b") == (y == 1), 1.5, 5 / 6))
 
 
 def test_reweighing_with_weights_equals_duplicated_rows():
@@ -414,18 +505,9 @@ def test_routed_in_cross_validation(people, method):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda X, y, z: (X, y, None), "needs sensitive_features: the value of one attribute"),
-        (
-            lambda X, y, z: (X, y, pd.concat([z, z], axis=1)),
-            r"one sensitive attribute, but .* shape \(600, 2\)",
-        ),
-        (
-            lambda X, y, z: (X, y, z.where(z.index > 5, "x")),
-            "exactly two values, but 'sex' has 3: 'f', 'm', 'x'",
-        ),
-        (lambda X, y, z: (X, y, z.replace("f", "m")), "exactly two values, but 'sex' has 1: 'm'"),
+        (lambda X, y, z: (X, y, None), "needs sensitive_features: the value of (one|each) attribute"),
+        (lambda X, y, z: (X, y, z.replace("f", "m")), "'sex' has (1:|only the value) 'm'"),
         (lambda X, y, z: (X, y, z.where(z.index > 5)), "'sex' has missing values"),
-        (lambda X, y, z: (X, y, np.arange(600.0)), "has 600: 0.0, 1.0, 2.0, 3.0, 4.0, ..."),
         (lambda X, y, z: (X, y, z[:-1]), "inconsistent numbers of samples"),
         (lambda X, y, z: (X, y[:-1], z), "inconsistent numbers of samples"),
         (lambda X, y, z: (X, y.where(z == "m", "no"), z), "none has 'sex' = 'f' and label 'yes'"),
@@ -441,24 +523,39 @@ def test_bad_input_gets_a_clear_error(people, method, change, message):
         clone(method).fit(X, y, sensitive_features=z)
 
 
-@pytest.mark.parametrize("method", METHODS[1:], ids=by_name)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda z: pd.concat([z, z], axis=1), r"one sensitive attribute, but .* shape \(600, 2\)"),
+        (lambda z: z.where(z.index > 5, "x"), "exactly two values, but 'sex' has 3: 'f', 'm', 'x'"),
+        (lambda z: np.arange(600.0), "has 600: 0.0, 1.0, 2.0, 3.0, 4.0, ..."),
+    ],
+)
+def test_the_prejudice_remover_takes_one_attribute_of_two_values(people, change, message):
+    X, y, z = people
+    with pytest.raises(ValueError, match=message):
+        PrejudiceRemover().fit(X, y, sensitive_features=change(z))
+
+
+@pytest.mark.parametrize("method", METHODS[:3], ids=by_name)
+def test_a_group_or_combination_without_a_label_is_named(people, method):
+    X, y, z = people
+    with pytest.raises(ValueError, match=r"none has sensitive_features = \d+\.0 and label"):
+        clone(method).fit(X, y, sensitive_features=np.arange(600.0))
+    both = pd.DataFrame(
+        {"sex": z, "old": np.where((z == "f") & (y == "yes"), "n", np.where(X["debt"] > 0, "y", "n"))}
+    )
+    with pytest.raises(ValueError, match=r"none has 'sex' and 'old' = \('f', 'y'\) and label 'yes'"):
+        clone(method).fit(X, y, sensitive_features=both)
+
+
+@pytest.mark.parametrize("method", METHODS[2:], ids=by_name)
 def test_weights_are_checked(people, method):
     X, y, z = people
     with pytest.raises(ValueError, match=r"[Nn]egative"):
         clone(method).fit(X, y, sensitive_features=z, sample_weight=np.full(600, -1.0))
     with pytest.raises(ValueError, match="none has 'sex' = 'f' and label 'yes'"):
         clone(method).fit(X, y, sensitive_features=z, sample_weight=1.0 - ((z == "f") & (y == "yes")))
-
-
-def test_declared_capabilities_are_those_of_the_papers_table():
-    declared = PreferentialSampling.capabilities, PrejudiceRemover.capabilities
-    assert [c.avoids_disparate_treatment for c in declared] == [True, False]
-    assert [c.needs_z_at_prediction for c in declared] == [False, True]
-    for capabilities in (*declared, Reweighing.capabilities):
-        assert capabilities.avoids_disparate_impact
-        assert not capabilities.business_necessity
-        assert not capabilities.polyvalent
-        assert not capabilities.multiple
 
 
 def test_wrapped_classifier_without_a_method_says_so(people):
@@ -494,6 +591,7 @@ LR = LogisticRegression(solver="newton-cholesky")
         (Reweighing(LR), 0.843, 57.3),
         (PreferentialSampling(LR, strength=0.5), 0.839, 65.0),
         (PreferentialSampling(LR), 0.830, 86.7),
+        (Massaging(LR), 0.833, 72.5),
         (PrejudiceRemover(1), 0.845, 47),
         (PrejudiceRemover(5), 0.839, 70),
         (PrejudiceRemover(15), 0.836, 79),

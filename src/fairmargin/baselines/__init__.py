@@ -14,8 +14,9 @@ columns of the paper's Table 1.
 """
 
 from fairmargin.baselines._common import Capabilities
+from fairmargin.baselines.massaging import Massaging
 from fairmargin.baselines.preferential_sampling import PreferentialSampling
 from fairmargin.baselines.prejudice_remover import PrejudiceRemover
 from fairmargin.baselines.reweighing import Reweighing
 
-__all__ = ["Capabilities", "PreferentialSampling", "PrejudiceRemover", "Reweighing"]
+__all__ = ["Capabilities", "Massaging", "PreferentialSampling", "PrejudiceRemover", "Reweighing"]

@@ -1,16 +1,29 @@
-"""What the compared methods share: declared capabilities, and one binary attribute beside a binary label."""
+"""What the compared methods share: declared capabilities, groups of sensitive values, and a binary label."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-__all__ = ["BinaryGroups", "Capabilities", "cell_totals", "encode_labels"]
+from fairmargin.sensitive import read_columns
+
+__all__ = [
+    "BinaryGroups",
+    "Capabilities",
+    "Groups",
+    "cell_totals",
+    "check_share",
+    "encode_labels",
+    "positive_targets",
+    "scores_of",
+]
 
 
 @dataclass(frozen=True)
@@ -20,7 +33,8 @@ class Capabilities:
     ``avoids_disparate_treatment`` and ``avoids_disparate_impact`` say which kinds of unfairness the method is
     made to avoid, ``business_necessity`` whether fairness can be had under a bound on the loss of accuracy,
     ``polyvalent`` whether an attribute may have more than two values, ``multiple`` whether there may be
-    several attributes, ``classifiers`` what it can be applied to.
+    several attributes, ``classifiers`` what it can be applied to. ``extensions`` names those of the columns that
+    this code adds to the method as published.
     """
 
     avoids_disparate_treatment: bool
@@ -30,17 +44,58 @@ class Capabilities:
     multiple: bool
     classifiers: str
     needs_z_at_prediction: bool
+    extensions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        known = {field.name for field in fields(self)}
+        if not set(self.extensions) <= known:
+            raise ValueError(f"extensions must name columns of the table, got {self.extensions!r}.")
 
 
 @dataclass(frozen=True)
-class BinaryGroups:
-    """The two values (2,) of a sensitive attribute, sorted, and what it is called."""
+class Groups:
+    """The values (G,) of a sensitive attribute, sorted, and what it is called.
+
+    Of several attributes, the groups are the combinations of values that occur; a value is then a tuple.
+    """
 
     values: np.ndarray
     name: str
 
     @classmethod
-    def learn(cls, sensitive_features: Any, X: Any, *, method: str) -> tuple[BinaryGroups, np.ndarray]:
+    def learn(cls, sensitive_features: Any, X: Any, *, method: str) -> tuple[Self, np.ndarray]:
+        """Return the groups and the code, 0 to G - 1, of each row (n,)."""
+        columns, name = _columns(sensitive_features, X, method=method)
+        codes, values = _factorise(columns)
+        if (codes < 0).any():
+            raise ValueError(f"The sensitive attribute {name} has missing values.")
+        if len(values) < 2:
+            raise ValueError(f"{method} compares groups, but {name} has only the value {_listed(values)}.")
+        return cls(values, name), codes
+
+    def encode(self, sensitive_features: Any, X: Any, *, method: str) -> np.ndarray:
+        """Return the code of each row (n,) of new data."""
+        columns, _ = _columns(sensitive_features, X, method=method)
+        rows = _rows(columns)
+        codes = _index(self.values).get_indexer(_index(rows))
+        self._check_known(codes, rows)
+        return codes
+
+    def _check_known(self, codes: np.ndarray, rows: np.ndarray) -> None:
+        if (codes < 0).any():
+            unknown = list(dict.fromkeys(rows[codes < 0].tolist()))
+            raise ValueError(
+                f"The sensitive attribute {self.name} has values that were not there when the model was "
+                f"fitted: {_listed(unknown)}; known are {_listed(self.values)}."
+            )
+
+
+@dataclass(frozen=True)
+class BinaryGroups(Groups):
+    """The two values (2,) of one sensitive attribute, sorted, and what it is called."""
+
+    @classmethod
+    def learn(cls, sensitive_features: Any, X: Any, *, method: str) -> tuple[Self, np.ndarray]:
         """Return the groups and the code, 0 or 1, of each row (n,)."""
         column, name = _single_column(sensitive_features, X, method=method)
         codes, values = pd.factorize(column, sort=True)
@@ -57,13 +112,51 @@ class BinaryGroups:
         """Return the code, 0 or 1, of each row (n,) of new data."""
         column, _ = _single_column(sensitive_features, X, method=method)
         codes = pd.Index(self.values).get_indexer(pd.Index(column))
-        if (codes < 0).any():
-            unknown = pd.unique(column[codes < 0])
-            raise ValueError(
-                f"The sensitive attribute {self.name} has values that were not there when the model was "
-                f"fitted: {_listed(unknown)}; known are {_listed(self.values)}."
-            )
+        self._check_known(codes, column)
         return codes
+
+
+def _columns(sensitive_features: Any, X: Any, *, method: str) -> tuple[list[pd.Series], str]:
+    """Return the sensitive columns and, in words, what they are called."""
+    if sensitive_features is None:
+        raise ValueError(f"{method} needs sensitive_features: the value of each attribute for each row of X.")
+    found = read_columns(sensitive_features)
+    for _, column in found:
+        check_consistent_length(X, column)
+    if len(found) == 1:
+        return [found[0][1]], _name(sensitive_features)
+    return [column for _, column in found], " and ".join(repr(name) for name, _ in found)
+
+
+def _factorise(columns: Sequence[pd.Series]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the code of each row (n,), -1 where a value is missing, and the values or combinations (G,)."""
+    factorised = [pd.factorize(np.asarray(column), sort=True) for column in columns]
+    if len(factorised) == 1:
+        codes, values = factorised[0]
+        return codes, np.asarray(values)
+    joint = np.zeros(len(columns[0]), dtype=np.int64)
+    missing = np.zeros(len(columns[0]), dtype=bool)
+    for codes, values in factorised:
+        joint = joint * len(values) + codes
+        missing |= codes < 0
+    present, first, joint = np.unique(joint, return_index=True, return_inverse=True)
+    rows = _rows([column.iloc[first] for column in columns])
+    assert len(rows) == len(present)
+    return np.where(missing, -1, joint), rows
+
+
+def _rows(columns: Sequence[pd.Series]) -> np.ndarray:
+    """Return the value of each row (n,), a tuple of values where there are several columns."""
+    if len(columns) == 1:
+        return np.asarray(columns[0])
+    rows = np.empty(len(columns[0]), dtype=object)
+    rows[:] = list(zip(*(np.asarray(column).tolist() for column in columns), strict=True))
+    return rows
+
+
+def _index(values: np.ndarray) -> pd.Index:
+    joint = values.dtype == object and len(values) and isinstance(values[0], tuple)
+    return pd.MultiIndex.from_tuples(values.tolist()) if joint else pd.Index(values)
 
 
 def _single_column(sensitive_features: Any, X: Any, *, method: str) -> tuple[np.ndarray, str]:
@@ -87,7 +180,7 @@ def _name(sensitive_features: Any) -> str:
 
 
 def _listed(values: Any, most: int = 5) -> str:
-    shown = ", ".join(repr(value) for value in np.asarray(values)[:most].tolist())
+    shown = ", ".join(repr(getattr(value, "item", lambda value=value: value)()) for value in list(values)[:most])
     return shown + (", ..." if len(values) > most else "")
 
 
@@ -105,12 +198,13 @@ def encode_labels(y: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
 def cell_totals(
     group: np.ndarray,
     label: np.ndarray,
-    groups: BinaryGroups,
+    groups: Groups,
     classes: np.ndarray,
     weight: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Count the rows (or sum their weights) by group and label, (2, 2); no cell may be empty."""
-    totals = np.bincount(2 * group + label, weights=weight, minlength=4).reshape(2, 2)
+    """Count the rows (or sum their weights) by group and label, (G, 2); no cell may be empty."""
+    size = len(groups.values)
+    totals = np.bincount(2 * group + label, weights=weight, minlength=2 * size).reshape(size, 2)
     if not (totals > 0).all():
         empty_group, empty_label = np.argwhere(totals <= 0)[0]
         raise ValueError(
@@ -118,3 +212,37 @@ def cell_totals(
             f"{_listed(groups.values[[empty_group]])} and label {_listed(classes[[empty_label]])}."
         )
     return totals
+
+
+def positive_targets(totals: np.ndarray, strength: float) -> np.ndarray:
+    """Return how many positives each group would have (G,), as whole numbers of the same sum.
+
+    The way goes from ``N_s+`` (``strength = 0``) to independence of label and group, ``N_s N_+ / N``. What is left
+    over by rounding down goes to the largest remainders, so that groups and classes keep their sizes.
+    """
+    positives, sizes = totals[:, 1], totals.sum(axis=1)
+    exact = positives + strength * (sizes * positives.sum() / sizes.sum() - positives)
+    # Whole numbers that rounding has put just below themselves must not lose a person.
+    whole = np.floor(exact + 1e-9)
+    short = int(np.rint(positives.sum() - whole.sum()))
+    whole[np.argsort(whole - exact, kind="stable")[:short]] += 1
+    return whole.astype(np.int64)
+
+
+def check_share(value: Any, name: str) -> float:
+    """Return a number between 0 and 1; raise for anything else."""
+    if not isinstance(value, Real) or not 0 <= float(value) <= 1:
+        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}.")
+    return float(value)
+
+
+def scores_of(ranker: Any, X: Any, *, method: str) -> np.ndarray:
+    """Return the score (n,) of each row by a fitted classifier, higher for the positive class."""
+    if hasattr(ranker, "decision_function"):
+        return np.asarray(ranker.decision_function(X))
+    if hasattr(ranker, "predict_proba"):
+        return np.asarray(ranker.predict_proba(X))[:, 1]
+    raise ValueError(
+        f"{method} needs a score-based classifier, but {type(ranker).__name__} has neither "
+        "decision_function nor predict_proba."
+    )

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _check_sample_weight, has_fit_parameter
 
-from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_labels
+from fairmargin.baselines._common import Capabilities, Groups, cell_totals, check_share, encode_labels
 from fairmargin.baselines._meta import PreparedClassifier
 
 __all__ = ["Reweighing"]
@@ -24,14 +24,19 @@ class Reweighing(PreparedClassifier):
 
     A person of group s and label c weighs ``w_sc = N_s N_c / (N N_sc)``, with N people in all, N_s in the
     group, N_c of the label and N_sc of both: what the cell would hold if s and c were independent, over what
-    it holds. With ``sample_weight`` the counts are sums of weights, and the two weights are multiplied.
+    it holds; with ``strength`` below 1 the weight is ``1 + strength * (w_sc - 1)``. With ``sample_weight`` the counts are sums of weights, and the two weights are multiplied.
 
     The label's independence of z in the *training* data does not make the decisions independent of z.
+
+    The authors treat one attribute of two values. More values, and several attributes (a group is then a
+    combination of values), are an extension of this package by the same rule.
 
     Parameters
     ----------
     estimator : classifier
         Its ``fit`` takes ``sample_weight``; of a pipeline, the last step's does.
+    strength : float in [0, 1]
+        How much of the way to independence to go; 1 is the method as published, 0 leaves the weights alone.
 
     Attributes
     ----------
@@ -46,23 +51,26 @@ class Reweighing(PreparedClassifier):
         avoids_disparate_treatment=True,
         avoids_disparate_impact=True,
         business_necessity=False,
-        polyvalent=False,
-        multiple=False,
+        polyvalent=True,
+        multiple=True,
         classifiers="Any that takes sample weights",
         needs_z_at_prediction=False,
+        extensions=("polyvalent", "multiple"),
     )
 
-    def __init__(self, estimator: Any) -> None:
+    def __init__(self, estimator: Any, *, strength: float = 1.0) -> None:
         self.estimator = estimator
+        self.strength = strength
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Reweighing:
-        """Weigh ``X`` (n, d) and ``y`` (n,) with the help of z (n,), and train on the result."""
+        """Weigh ``X`` (n, d) and ``y`` (n,) with the help of z (n,) or (n, k), and train on the result."""
+        strength = check_share(self.strength, "strength")
         label, classes = encode_labels(y, X)
-        groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
+        groups, group = Groups.learn(sensitive_features, X, method=type(self).__name__)
         weight = _check_sample_weight(sample_weight, label, dtype=np.float64, ensure_non_negative=True)
         totals = cell_totals(group, label, groups, classes, weight)
         expected = np.outer(totals.sum(axis=1), totals.sum(axis=0)) / totals.sum()
-        self.weights_ = weight * (expected / totals)[group, label]
+        self.weights_ = weight * (1.0 + strength * (expected / totals - 1.0))[group, label]
         estimator = clone(self.estimator)
         self.estimator_ = estimator.fit(X, y, **{_weight_parameter(estimator): self.weights_})
         self.classes_ = classes
