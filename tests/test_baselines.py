@@ -189,7 +189,7 @@ def changed_rows(method, cell, group, y):
 @pytest.mark.parametrize(
     ("strength", "promoted", "demoted"),
     [
-        # M = (8*6 - 8*2)/16 = 2: the two deprived negatives of the highest score, the two favoured positives of the lowest.
+        # M = (8*6 - 8*2)/16 = 2: deprived negatives of the highest, favoured positives of the lowest scores.
         (1.0, [4, 5], [0, 1]),
         (0.5, [5], [0]),
         (0.0, [], []),

@@ -14,9 +14,21 @@ columns of the paper's Table 1.
 """
 
 from fairmargin.baselines._common import Capabilities
+from fairmargin.baselines.latent_naive_bayes import LatentNaiveBayes
 from fairmargin.baselines.massaging import Massaging
+from fairmargin.baselines.modified_naive_bayes import ModifiedNaiveBayes
 from fairmargin.baselines.preferential_sampling import PreferentialSampling
 from fairmargin.baselines.prejudice_remover import PrejudiceRemover
 from fairmargin.baselines.reweighing import Reweighing
+from fairmargin.baselines.two_naive_bayes import TwoNaiveBayes
 
-__all__ = ["Capabilities", "Massaging", "PreferentialSampling", "PrejudiceRemover", "Reweighing"]
+__all__ = [
+    "Capabilities",
+    "LatentNaiveBayes",
+    "Massaging",
+    "ModifiedNaiveBayes",
+    "PreferentialSampling",
+    "PrejudiceRemover",
+    "Reweighing",
+    "TwoNaiveBayes",
+]

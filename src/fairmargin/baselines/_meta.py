@@ -1,16 +1,21 @@
-"""A classifier that prepares the training data and then leaves everything to another classifier."""
+"""Bases of the compared methods: by who decides, and whether z is needed for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["PreparedClassifier"]
+from fairmargin.baselines._common import Groups
+
+__all__ = ["AwareClassifier", "PreparedClassifier", "ScoredClassifier"]
 
 
 def _has(method: str) -> Callable[[Any], bool]:
@@ -59,4 +64,58 @@ class PreparedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
+
+
+class ScoredClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers that decide by the sign of ``decision_function(X)``, without z."""
+
+    classes_: Any
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the score (n,) of each row; at least zero for ``classes_[1]``."""
+        raise NotImplementedError
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the class (n,) of each row of ``X`` (n, d); the sensitive attribute is not needed."""
+        return self.classes_[(self.decision_function(X) >= 0).astype(np.intp)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class AwareClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers that need z to decide; ``decision_function`` are log-odds."""
+
+    classes_: Any
+    _groups: Groups
+
+    def _encode_groups(self, sensitive_features: Any, X: Any) -> np.ndarray:
+        """Return the group (n,) of each row of new data."""
+        return self._groups.encode(sensitive_features, X, method=f"{type(self).__name__}, to decide,")
+
+    def decision_function(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        """Return the log-odds (n,) of ``classes_[1]``, given the value of the sensitive attribute."""
+        raise NotImplementedError
+
+    def predict(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        """Predict the class (n,) of each row of ``X`` (n, d), given its value of the sensitive attribute."""
+        score = self.decision_function(X, sensitive_features=sensitive_features)
+        return self.classes_[(score >= 0).astype(np.intp)]
+
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        """Predict the probability (n, 2) of each class, given the value of the sensitive attribute."""
+        score = self.decision_function(X, sensitive_features=sensitive_features)
+        return np.column_stack([expit(-score), expit(score)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
+        """Return the accuracy of the predictions for ``X`` (n, d)."""
+        predicted = self.predict(X, sensitive_features=sensitive_features)
+        return accuracy_score(y, predicted, sample_weight=sample_weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
         return tags

@@ -14,12 +14,11 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.optimize import OptimizeResult, minimize
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_labels
+from fairmargin.baselines._meta import AwareClassifier
 
 __all__ = ["PrejudiceRemover"]
 
@@ -150,7 +149,7 @@ def _logit(shares: np.ndarray) -> float:
     return float(np.log(shares[0]) - np.log(shares[1]))
 
 
-class PrejudiceRemover(ClassifierMixin, BaseEstimator):
+class PrejudiceRemover(AwareClassifier):
     """Logistic regression, one per group, that pays ``eta`` for what its decisions tell about the group.
 
     Minimises the log-loss plus ``eta`` times N times the mutual information between decision and group, as
@@ -226,25 +225,10 @@ class PrejudiceRemover(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Return the log-odds (n,) of ``classes_[1]``, by the coefficients of each person's group."""
         check_is_fitted(self)
-        group = self._groups.encode(sensitive_features, X, method=f"{type(self).__name__}, to decide,")
+        group = self._encode_groups(sensitive_features, X)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         scores = X @ self.coef_.T + self.intercept_
         return scores[np.arange(len(group)), group]
-
-    def predict(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
-        """Predict the class (n,) of each row of ``X`` (n, d), given its value of the sensitive attribute."""
-        score = self.decision_function(X, sensitive_features=sensitive_features)
-        return self.classes_[(score >= 0).astype(np.intp)]
-
-    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
-        """Predict the probability (n, 2) of each class, given the value of the sensitive attribute."""
-        score = self.decision_function(X, sensitive_features=sensitive_features)
-        return np.column_stack([expit(-score), expit(score)])
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
-        """Return the accuracy of the predictions for ``X`` (n, d)."""
-        predicted = self.predict(X, sensitive_features=sensitive_features)
-        return accuracy_score(y, predicted, sample_weight=sample_weight)
 
     def _check_parameters(self) -> None:
         if not isinstance(self.eta, Real) or not 0 <= self.eta < np.inf:
@@ -266,8 +250,3 @@ class PrejudiceRemover(ClassifierMixin, BaseEstimator):
                 stacklevel=3,
             )
         return solution
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags

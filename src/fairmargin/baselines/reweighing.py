@@ -24,7 +24,8 @@ class Reweighing(PreparedClassifier):
 
     A person of group s and label c weighs ``w_sc = N_s N_c / (N N_sc)``, with N people in all, N_s in the
     group, N_c of the label and N_sc of both: what the cell would hold if s and c were independent, over what
-    it holds; with ``strength`` below 1 the weight is ``1 + strength * (w_sc - 1)``. With ``sample_weight`` the counts are sums of weights, and the two weights are multiplied.
+    it holds. A ``strength`` below 1 makes it ``1 + strength * (w_sc - 1)``. With ``sample_weight`` the counts are
+    sums of weights, and the two weights are multiplied.
 
     The label's independence of z in the *training* data does not make the decisions independent of z.
 

@@ -1,0 +1,81 @@
+"""The part that the modified and the two naive Bayes models share: training, and decisions that need z."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_labels
+from fairmargin.baselines._meta import AwareClassifier
+from fairmargin.baselines._naive_bayes import (
+    DiscreteFeatures,
+    LogLikelihoods,
+    balance,
+    log_odds,
+    read_discrete,
+)
+from fairmargin.validation import check_count, check_number
+
+__all__ = ["BalancedNaiveBayes"]
+
+
+class BalancedNaiveBayes(AwareClassifier, DiscreteFeatures):
+    """Naive Bayes with P(c | s) moved until the training predictions are balanced; subclasses learn likelihoods."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        avoids_disparate_treatment=False,
+        avoids_disparate_impact=True,
+        business_necessity=False,
+        polyvalent=False,
+        multiple=False,
+        classifiers="Naive Bayes",
+        needs_z_at_prediction=True,
+    )
+
+    def __init__(
+        self, *, n_bins: int = 10, smoothing: float = 1.0, step: float = 0.01, max_iter: int = 10_000
+    ) -> None:
+        self.n_bins = n_bins
+        self.smoothing = smoothing
+        self.step = step
+        self.max_iter = max_iter
+
+    def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Any:
+        """Fit on ``X`` (n, d), a matrix or a frame of numbers and categories, ``y`` (n,) and z (n,)."""
+        step = check_number(self.step, "step", positive=True)
+        max_iter = check_count(self.max_iter, "max_iter")
+        label, classes = encode_labels(y, X)
+        groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
+        totals = cell_totals(group, label, groups, classes)
+        self._discretiser, codes = self._discretise(X)
+        self._likelihoods = self._learn(codes, label, group)
+        ratio = self._ratios(codes, group)
+        found = balance(ratio, group, totals, smoothing=self.smoothing, step=step, max_iter=max_iter)
+        self.counts_, self.discrimination_, self.n_iter_ = found.counts, found.discrimination, found.n_iter
+        self.classes_ = classes
+        self.sensitive_values_ = groups.values
+        self._groups = groups
+        return self
+
+    def _learn(self, codes: np.ndarray, label: np.ndarray, group: np.ndarray) -> list[LogLikelihoods]:
+        """Return the likelihoods to use for each of the two groups."""
+        raise NotImplementedError
+
+    def _likelihoods_of(self, codes: np.ndarray, label: np.ndarray) -> LogLikelihoods:
+        return LogLikelihoods.learn(codes, label.astype(float), self._discretiser.sizes, self.smoothing)
+
+    def _ratios(self, codes: np.ndarray, group: np.ndarray) -> np.ndarray:
+        ratio = np.empty(len(codes))
+        for g in (0, 1):
+            ratio[group == g] = self._likelihoods[g].ratios(codes[group == g])
+        return ratio
+
+    def decision_function(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
+        """Return the log-odds (n,) of ``classes_[1]``, given the value of the sensitive attribute."""
+        check_is_fitted(self)
+        group = self._encode_groups(sensitive_features, X)
+        codes = read_discrete(self, self._discretiser, X)
+        prior = np.array([log_odds(counts, self.smoothing) for counts in self.counts_])
+        return self._ratios(codes, group) + prior[group]
