@@ -14,21 +14,26 @@ columns of the paper's Table 1.
 """
 
 from fairmargin.baselines._common import Capabilities
+from fairmargin.baselines.fair_representations import FairRepresentations
 from fairmargin.baselines.latent_naive_bayes import LatentNaiveBayes
 from fairmargin.baselines.massaging import Massaging
 from fairmargin.baselines.modified_naive_bayes import ModifiedNaiveBayes
 from fairmargin.baselines.preferential_sampling import PreferentialSampling
 from fairmargin.baselines.prejudice_remover import PrejudiceRemover
 from fairmargin.baselines.reweighing import Reweighing
+from fairmargin.baselines.situation_testing import SituationTesting, SituationTestingCorrection
 from fairmargin.baselines.two_naive_bayes import TwoNaiveBayes
 
 __all__ = [
     "Capabilities",
+    "FairRepresentations",
     "LatentNaiveBayes",
     "Massaging",
     "ModifiedNaiveBayes",
     "PreferentialSampling",
     "PrejudiceRemover",
     "Reweighing",
+    "SituationTesting",
+    "SituationTestingCorrection",
     "TwoNaiveBayes",
 ]
