@@ -14,6 +14,8 @@ columns of the paper's Table 1.
 """
 
 from fairmargin.baselines._common import Capabilities
+from fairmargin.baselines.disparate_impact_certificate import DisparateImpactCertificate, certify_disparate_impact
+from fairmargin.baselines.disparate_impact_remover import DisparateImpactRemover, RepairedClassifier
 from fairmargin.baselines.fair_representations import FairRepresentations
 from fairmargin.baselines.latent_naive_bayes import LatentNaiveBayes
 from fairmargin.baselines.massaging import Massaging
@@ -26,14 +28,18 @@ from fairmargin.baselines.two_naive_bayes import TwoNaiveBayes
 
 __all__ = [
     "Capabilities",
+    "DisparateImpactCertificate",
+    "DisparateImpactRemover",
     "FairRepresentations",
     "LatentNaiveBayes",
     "Massaging",
     "ModifiedNaiveBayes",
     "PreferentialSampling",
     "PrejudiceRemover",
+    "RepairedClassifier",
     "Reweighing",
     "SituationTesting",
     "SituationTestingCorrection",
     "TwoNaiveBayes",
+    "certify_disparate_impact",
 ]

@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.baselines._common import Groups
 
-__all__ = ["AwareClassifier", "PreparedClassifier", "ScoredClassifier"]
+__all__ = ["AwareClassifier", "PreparedClassifier", "ScoredClassifier", "wraps_one_with"]
 
 
-def _has(method: str) -> Callable[[Any], bool]:
+def wraps_one_with(method: str) -> Callable[[Any], bool]:
+    """Return a check whether the wrapped classifier of an estimator has a method."""
     return lambda self: hasattr(getattr(self, "estimator_", self.estimator), method)
 
 
@@ -33,13 +34,13 @@ class PreparedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.estimator_.predict(X)
 
-    @available_if(_has("predict_proba"))
+    @available_if(wraps_one_with("predict_proba"))
     def predict_proba(self, X: Any) -> Any:
         """Predict the probability (n, 2) of each class."""
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
-    @available_if(_has("decision_function"))
+    @available_if(wraps_one_with("decision_function"))
     def decision_function(self, X: Any) -> Any:
         """Return the score (n,) of each row; positive for ``classes_[1]``."""
         check_is_fitted(self)
