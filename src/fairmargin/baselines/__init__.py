@@ -14,23 +14,28 @@ columns of the paper's Table 1.
 """
 
 from fairmargin.baselines._common import Capabilities
+from fairmargin.baselines.dataset_constraints import DatasetConstraints
 from fairmargin.baselines.disparate_impact_certificate import DisparateImpactCertificate, certify_disparate_impact
 from fairmargin.baselines.disparate_impact_remover import DisparateImpactRemover, RepairedClassifier
 from fairmargin.baselines.fair_representations import FairRepresentations
+from fairmargin.baselines.fairness_through_awareness import FairnessThroughAwareness, solve_lipschitz_program
 from fairmargin.baselines.latent_naive_bayes import LatentNaiveBayes
 from fairmargin.baselines.massaging import Massaging
 from fairmargin.baselines.modified_naive_bayes import ModifiedNaiveBayes
 from fairmargin.baselines.preferential_sampling import PreferentialSampling
 from fairmargin.baselines.prejudice_remover import PrejudiceRemover
 from fairmargin.baselines.reweighing import Reweighing
+from fairmargin.baselines.search_fair import SearchFair
 from fairmargin.baselines.situation_testing import SituationTesting, SituationTestingCorrection
 from fairmargin.baselines.two_naive_bayes import TwoNaiveBayes
 
 __all__ = [
     "Capabilities",
+    "DatasetConstraints",
     "DisparateImpactCertificate",
     "DisparateImpactRemover",
     "FairRepresentations",
+    "FairnessThroughAwareness",
     "LatentNaiveBayes",
     "Massaging",
     "ModifiedNaiveBayes",
@@ -38,8 +43,10 @@ __all__ = [
     "PrejudiceRemover",
     "RepairedClassifier",
     "Reweighing",
+    "SearchFair",
     "SituationTesting",
     "SituationTestingCorrection",
     "TwoNaiveBayes",
     "certify_disparate_impact",
+    "solve_lipschitz_program",
 ]
