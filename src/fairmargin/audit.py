@@ -27,6 +27,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.decisions import GroupCounts, count_groups, least_ratio
+from fairmargin.discrimination_rules import DiscriminationRule, find_discrimination_rules
 from fairmargin.inputs import check_container
 from fairmargin.metrics import decision_boundary_covariance
 from fairmargin.proxies import Proxy, find_proxies
@@ -53,6 +54,7 @@ FINDINGS = {
     DIFFERENT: "the ratio of rates reaches the threshold, yet chance alone seldom makes such a difference",
     NOTHING: "the ratio of rates reaches the threshold, and chance alone may well make such a difference",
 }
+_RULES = 10  # discriminatory rules of each kind on the list: more than anybody reads
 _MIN_SHARE = 0.02  # groups under 2% of the people are not made the reference
 
 
@@ -141,6 +143,7 @@ class Audit:
     min_people: int
     attributes: tuple[AuditedAttribute, ...]
     proxies: tuple[Proxy, ...] = ()
+    rules: tuple[DiscriminationRule, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -208,7 +211,8 @@ def audit(
     max_groups : int, default=30
         Of more groups than that, the smallest are put together, and counted.
     features : DataFrame of n rows, optional
-        Columns to search for proxies of the sensitive attributes.
+        Columns to search for proxies of the sensitive attributes, and for combinations in which a group is refused
+        more often (discriminatory rules).
 
     Examples
     --------
@@ -236,6 +240,11 @@ def audit(
     if intersections:
         rows[-1] = replace(rows[-1], intersection=True)
     proxies = () if features is None else tuple(find_proxies(features, sensitive_features))
+    rules = (
+        ()
+        if features is None
+        else tuple(find_discrimination_rules(features, sensitive_features, positive, most=_RULES))
+    )
     return Audit(
         len(positive),
         int(positive.sum()),
@@ -245,6 +254,7 @@ def audit(
         int(min_people),
         tuple(_concluded(rows, threshold, 1.0 - confidence, correction, min_people)),
         proxies,
+        rules,
     )
 
 

@@ -39,7 +39,8 @@ class Proxy:
 def find_proxies(features: pd.DataFrame, sensitive_features: Any, *, at_least: float = 0.1) -> list[Proxy]:
     """List the features that tell something about a sensitive attribute, the most telling first.
 
-    Each feature alone; that many weak ones together can tell as much is not seen here.
+    Each feature alone; that many weak ones together can tell as much is not seen here. Combinations by which a group
+    is refused more often are found by :func:`fairmargin.discrimination_rules.find_discrimination_rules`.
 
     Parameters
     ----------

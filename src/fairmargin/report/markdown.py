@@ -44,7 +44,7 @@ def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 def _audit(summary: Mapping[str, Any]) -> list[str]:
     audit = summary["audit"]
     lines = [f"{audit['people']:,} people, {audit['positives']:,} positive decisions.", ""]
-    return [*lines, *_groups(audit), *_proxies(audit["proxies"])]
+    return [*lines, *_groups(audit), *_proxies(audit["proxies"]), *_rules(audit["rules"])]
 
 
 def _groups(audit: Mapping[str, Any]) -> list[str]:
@@ -91,6 +91,25 @@ def _proxies(proxies: list[Mapping[str, Any]]) -> list[str]:
     return ["## Features that tell something about a sensitive attribute", "", *_table(header, rows)]
 
 
+def _rules(rules: list[Mapping[str, Any]]) -> list[str]:
+    if not rules:
+        return []
+    rows = (
+        (
+            _plain(f"{r['attribute']} = {r['group']}"),
+            _plain(" and ".join(r["context"]) or "everybody"),
+            _plain(" and ".join(r["proxy"]) or formatting.NONE),
+            f"{r['people']:,}",
+            formatting.percent(r["confidence"]),
+            formatting.percent(r["context_confidence"]),
+            f"{r['lift']:.2f}",
+        )
+        for r in rules
+    )
+    header = ("group", "among", "recognised by", "people", "refused", "of all there", "lift")
+    return ["## Combinations in which a group is refused more often", "", *_table(header, rows)]
+
+
 def _train(summary: Mapping[str, Any]) -> list[str]:
     rows = [
         (
@@ -130,5 +149,6 @@ def _frontier(summary: Mapping[str, Any]) -> list[str]:
     header = ("classifier", "accuracy", "95% interval", "p%-rule", "95% interval", "gain", "lose", "loss", "proof")
     where = "held-out people" if summary["held_out"] else "the people trained on"
     lines = ["## Frontier", "", f"On {summary['points'][0]['test']['people']:,} {where}.", "", *_table(header, rows)]
-    lines += ["## The labels", "", *_groups(summary["labels_audit"]), *_proxies(summary["labels_audit"]["proxies"])]
+    labels = summary["labels_audit"]
+    lines += ["## The labels", "", *_groups(labels), *_proxies(labels["proxies"]), *_rules(labels["rules"])]
     return [*lines, "## Decisions without a limit", "", *_groups(summary["audit"])]

@@ -47,6 +47,7 @@ def _audit(console: Any, summary: Mapping[str, Any]) -> None:
         console.print(_audit_table(attribute, console.width))
         console.print(_measures(attribute))
     _proxies(console, audit["proxies"])
+    _rules(console, audit["rules"])
 
 
 def _audit_table(attribute: Mapping[str, Any], width: int) -> Any:
@@ -95,6 +96,24 @@ def _proxies(console: Any, proxies: list[Mapping[str, Any]]) -> None:
     for p in proxies[:12]:
         row = (f"{p['association']:.2f}", formatting.percent(p["guessed"]), formatting.percent(p["baseline"]))
         table.add_row(Text(_name(p["feature"])), Text(_name(p["attribute"])), *row)
+    console.print(table)
+
+
+def _rules(console: Any, rules: list[Mapping[str, Any]]) -> None:
+    from rich.text import Text
+
+    if not rules:
+        return
+    title = "Combinations in which a group is refused more often"
+    table = _table(title, "group", "<among", "<recognised by", "people", "refused", "of all there", "lift")
+    for r in rules:
+        words = (
+            f"{r['attribute']} = {r['group']}",
+            " and ".join(r["context"]) or "everybody",
+            " and ".join(r["proxy"]),
+        )
+        row = (f"{r['people']:,}", formatting.percent(r["confidence"]), formatting.percent(r["context_confidence"]))
+        table.add_row(*(Text(_name(w)) if w else Text(formatting.NONE) for w in words), *row, f"{r['lift']:.2f}")
     console.print(table)
 
 
