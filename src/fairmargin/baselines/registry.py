@@ -193,7 +193,7 @@ def capabilities() -> pd.DataFrame:
     -------
     DataFrame
         A row per method, indexed by its title: ``Reference``, ``Class``, the columns of Table 1,
-        ``Needs z to decide``, and ``Extensions``, those of the columns that this package adds to the published method.
+        ``Needs z to decide``, and ``Extensions``: those of the columns that this package adds to the method.
 
     Examples
     --------

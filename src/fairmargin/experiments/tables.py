@@ -161,8 +161,9 @@ def _make_table1(results: Results) -> Output:
             "Table 1",
             "No prior method addresses business necessity; many take no polyvalent or several attributes",
             f"{int(others['Business necessity'].sum())} of {len(others)} others declare business necessity; as "
-            f"published, {sum(agree)} of {len(agree)} variants have the paper's marks for it, for polyvalent and for several "
-            f"attributes. They differ in disparate treatment, as z is needed to decide, for: {', '.join(treatment)}",
+            f"published, {sum(agree)} of {len(agree)} variants have the paper's marks for it, for polyvalent and for "
+            "several attributes. They differ in disparate treatment, as z is needed to decide, for: "
+            + ", ".join(treatment),
             verdict([not others["Business necessity"].any(), all(agree)]),
         ),
         Claim(
@@ -200,11 +201,11 @@ EXPERIMENTS = [
     Experiment(
         "table1",
         "Table 1: capabilities of the methods",
-        "Every row is generated from what a class declares, and every declaration is exercised by a test; what the "
-        "paper says is added where it differs. Two of Calders and Verwer's three models, Zemel et al.'s representation "
-        "with weights for each group and Feldman et al.'s repair of features look at the sensitive attribute of whoever "
-        "is decided on, so that the paper's “yes” under disparate treatment is true of some variants only. An extension "
-        "is what this package adds to a method as published.",
+        "Every row is generated from what a class declares, and every declaration is exercised by a test; "
+        "what the paper says is added where it differs. Two of Calders and Verwer's three models, Zemel et "
+        "al.'s representation with weights for each group and Feldman et al.'s repair of features look at the "
+        "sensitive attribute of whoever is decided on, so that the paper's “yes” under disparate treatment is "
+        "true of some variants only. An extension is what this package adds to a method as published.",
         lambda plan: [],
         _make_table1,
     ),
