@@ -3,8 +3,7 @@
 #   make test    lints, type-checks and runs all tests and the examples in docstrings
 # and two more go further, as .ci/run does:
 #   make test-heavy      thousands of random problems, real data under several BLAS kernels
-#   make test-kernels    the solvers' tests under each of OpenBLAS's kernels, and with two threads;
-#                        NUMERICAL="-m numerical tests" runs all that depend on rounding
+#   make test-kernels    what depends on rounding, under each of OpenBLAS's kernels and with two threads
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -45,8 +44,7 @@ test-heavy: $(BIN)/.dev
 # OpenBLAS chooses its kernel by the processor, and every kernel rounds in its own way. Any x86-64 processor of the last
 # ten years can run the first two; the third needs AVX-512.
 KERNELS ?= Prescott Haswell $(shell grep -q avx512f /proc/cpuinfo 2>/dev/null && echo SkylakeX)
-NUMERICAL := -m "not heavy and not slow" $(addprefix tests/test_,single_precision.py gate.py estimators.py warm_starts.py \
-	solved_means_solved.py solvers.py notions.py individual_bound.py loss_bound.py)
+NUMERICAL ?= -m "numerical and not slow and not heavy" tests
 TWO_THREADS := tests/test_solvers.py tests/test_estimators.py tests/test_single_precision.py tests/test_reference.py
 test-kernels: $(BIN)/.dev
 	for kernel in $(KERNELS); do echo "OPENBLAS_CORETYPE=$$kernel"; \
