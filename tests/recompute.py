@@ -13,6 +13,8 @@ numpy, and scores come from ``decision_function``, which is what decides. Every 
 import numpy as np
 import scipy.sparse as sp
 
+from fairmargin.categories import CodedMatrix
+
 EPS = np.finfo(float).eps
 FEASIBLE = 1e-8  # share of the natural size of a bounded quantity by which its bound may be missed
 STATED = 1e-10  # share of an objective or a covariance by which its statement may be off, beyond rounding
@@ -96,8 +98,8 @@ def score_errors(model, X, scores):
         terms = sum(count_trees(e) for e in model.estimators_)
         size = terms * np.abs(model.coef_).max() + abs(model.intercept_[0])
         return np.full(len(scores), (terms + 2) * EPS * size)
-    matrix = X if sp.issparse(X) else np.asarray(X, dtype=float)
-    size = np.asarray(np.abs(matrix) @ np.abs(model.coef_[0])).ravel() + abs(model.intercept_[0])
+    matrix = X if sp.issparse(X) or isinstance(X, CodedMatrix) else np.asarray(X, dtype=float)
+    size = np.asarray(abs(matrix) @ np.abs(model.coef_[0])).ravel() + abs(model.intercept_[0])
     return (matrix.shape[1] + 2) * EPS * size
 
 

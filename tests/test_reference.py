@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cvxpy_reference import leave_out
 from fairmargin import CovarianceBound, FairMarginClassifier, decision_boundary_covariance
+from fairmargin.categories import CodedMatrix
 from fairmargin.exceptions import CovarianceWarning
 from fairmargin.losses import get_loss
 from fairmargin.solvers import matrix_free
@@ -28,6 +29,16 @@ TIGHT = {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-12, "max_ite
 pytestmark = pytest.mark.filterwarnings(
     "ignore::fairmargin.CovarianceWarning", "ignore::fairmargin.TrivialClassifierWarning"
 )
+
+
+def as_codes(X):
+    """Return the matrix that ``draw_problem`` makes of one number and columns of four categories, as codes."""
+    d = X.shape[1]
+    codes = [X[:, j : j + 4].argmax(axis=1).astype(np.int32) for j in range(1, d, 4)]
+    return CodedMatrix(X[:, :1].copy(), np.zeros(1, dtype=np.intp), codes, [4] * len(codes), list(range(1, d, 4)))
+
+
+GIVEN = {"sparse": sp.csr_matrix, "categories": as_codes}
 
 
 def draw_problem(seed, n, d, k, kind):
@@ -48,6 +59,9 @@ def draw_problem(seed, n, d, k, kind):
         X = np.column_stack([X, X[:, 0], X @ rng.normal(size=d)])
     if "constant" in kind:
         X = np.column_stack([X, np.full(n, 3.0), np.zeros(n)])
+    if "categories" in kind:
+        levels = rng.integers(0, 4, size=(n, d))
+        X = np.column_stack([X[:, :1], *((levels[:, j, None] == np.arange(4)).astype(float) for j in range(d))])
     if "sparse" in kind:
         X = np.where(rng.random(X.shape) < 0.1, X, 0.0)
     if "scaled" in kind:
@@ -83,7 +97,7 @@ def objective(X, y, weight, loss, C, w, b):
 
 def check_against_clarabel(seed, n, d, k, kind, loss, C, c):
     X, y, Z, weight = draw_problem(seed, n, d, k, kind)
-    given = sp.csr_matrix(X) if "sparse" in kind else X
+    given = GIVEN.get(next(iter(kind & set(GIVEN)), "dense"), np.asarray)(X)
     model = FairMarginClassifier(loss, C=C, constraint=CovarianceBound(c))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CovarianceWarning)
@@ -132,7 +146,7 @@ def test_objective_and_feasibility_agree_with_clarabel(loss, seed, n, d, k, kind
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
-@settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 2**31),
     n=st.integers(30, 100),
@@ -148,3 +162,24 @@ def test_wide_and_sparse_problems_agree_with_clarabel(loss, seed, n, d, k, kind,
         if loss != "hinge":
             patch.setattr(matrix_free, "is_affordable", lambda problem: False)
         check_against_clarabel(seed, n, d, k, {*kind, "sparse"}, loss, C, c)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", LOSSES)
+@settings(max_examples=25, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    seed=st.integers(0, 2**31),
+    n=st.integers(20, 100),
+    d=st.integers(1, 12),
+    k=st.integers(1, 4),
+    kind=st.sets(st.sampled_from(("weights", "duplicates"))),
+    C=st.sampled_from([1e-2, 1.0, 30.0]),
+    c=st.sampled_from([0.0, 1e-3, 0.02]),
+    products=st.booleans(),
+)
+def test_categorical_problems_agree_with_clarabel(loss, seed, n, d, k, kind, C, c, products):
+    """Codes in place of indicators, with Hessians or by products."""
+    with pytest.MonkeyPatch.context() as patch:
+        if products and loss != "hinge":
+            patch.setattr(matrix_free, "is_affordable", lambda problem: False)
+        check_against_clarabel(seed, n, d, k, {*kind, "categories"}, loss, C, c)

@@ -29,6 +29,7 @@ __version__ = "0.1.0"
 # `fairmargin --help` need not wait for scikit-learn; keep in step with the imports above.
 _HOME = {
     "ApproximationWarning": "exceptions",
+    "CategoryEncoder": "categories",
     "CertifiedClassifier": "guarantee.wrapper",
     "CovarianceBound": "constraints",
     "CovarianceWarning": "exceptions",
@@ -58,6 +59,7 @@ _HOME = {
 
 __all__ = [
     "ApproximationWarning",
+    "CategoryEncoder",
     "CertifiedClassifier",
     "CovarianceBound",
     "CovarianceWarning",

@@ -22,7 +22,16 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["DenseDesign", "Design", "PassCount", "SparseDesign", "make_design", "reduce_rank", "reduce_wide"]
+__all__ = [
+    "BaseDesign",
+    "DenseDesign",
+    "Design",
+    "PassCount",
+    "SparseDesign",
+    "make_design",
+    "reduce_rank",
+    "reduce_wide",
+]
 
 Array = NDArray[np.float64]
 
@@ -115,7 +124,7 @@ class Design(Protocol):
 
 
 @dataclass
-class _Base:
+class BaseDesign:
     """What dense and sparse designs share: the shift, the intercept column and its inverse."""
 
     X: Any
@@ -128,17 +137,18 @@ class _Base:
     def shape(self) -> tuple[int, int]:
         return self.X.shape[0], self.X.shape[1] + int(self.fit_intercept)
 
-    def _offset(self, theta: Array) -> float:
+    def offset(self, theta: Array) -> float:
         """Return the constant that ``X w`` lacks to be ``Xa theta``."""
         if not self.fit_intercept:
             return 0.0
         return float(theta[-1] - self.mu @ theta[:-1])
 
-    def _weights(self, theta: Array) -> Array:
+    def weights(self, theta: Array) -> Array:
+        """Return the coefficients of the columns of ``X``."""
         return theta[:-1] if self.fit_intercept else theta
 
     def to_original(self, theta: Array) -> tuple[Array, float]:
-        return self._weights(theta).copy(), self._offset(theta)
+        return self.weights(theta).copy(), self.offset(theta)
 
     def from_original(self, w: Array, b: float) -> Array:
         if not self.fit_intercept:
@@ -152,7 +162,8 @@ class _Base:
         np.subtract(part, self.mu, out=rows[:, : part.shape[1]])
         return rows
 
-    def _close_rmatvec(self, xr: Array, r: Array) -> Array:
+    def close_rmatvec(self, xr: Array, r: Array) -> Array:
+        """Return ``Xa' r``, given ``X' r``."""
         if not self.fit_intercept:
             return xr
         total = r.sum(axis=0)
@@ -161,12 +172,12 @@ class _Base:
         return np.concatenate([xr, np.atleast_1d(total)[None] if r.ndim == 2 else [total]])
 
 
-class DenseDesign(_Base):
+class DenseDesign(BaseDesign):
     """A dense matrix, float64 or float32, in either memory order."""
 
     def matvec(self, theta: Array) -> Array:
         self.passes.matvec += 1
-        w = np.ascontiguousarray(self._weights(theta))
+        w = np.ascontiguousarray(self.weights(theta))
         if self.X.dtype == np.float64:
             scores = self.X @ w
         else:  # float32 rows are widened block by block: sums must not be taken in single precision
@@ -174,17 +185,17 @@ class DenseDesign(_Base):
             for block in self._blocks(self.X.shape[0]):
                 scores[block] = self.X[block].astype(np.float64) @ w
         if self.fit_intercept:
-            scores += self._offset(theta)
+            scores += self.offset(theta)
         return scores
 
     def rmatvec(self, r: Array) -> Array:
         self.passes.rmatvec += 1
         if self.X.dtype == np.float64:
-            return self._close_rmatvec(self.X.T @ r, r)
+            return self.close_rmatvec(self.X.T @ r, r)
         xr = np.zeros((self.X.shape[1], *r.shape[1:]))
         for block in self._blocks(self.X.shape[0]):
             xr += self.X[block].astype(np.float64).T @ r[block]
-        return self._close_rmatvec(xr, r)
+        return self.close_rmatvec(xr, r)
 
     def sandwich(self, weights: Array, rows: NDArray[np.intp] | None = None, single: bool = False) -> Array:
         """Accumulate the symmetric product block by block: half the multiplications, no N x p copy.
@@ -301,16 +312,16 @@ def _whole_registers(p: int) -> int:
     return -(-p // 4) * 4
 
 
-class SparseDesign(_Base):
+class SparseDesign(BaseDesign):
     """A CSR matrix. The Gram matrix is formed sparsely or through dense blocks, whichever is cheaper."""
 
     def matvec(self, theta: Array) -> Array:
         self.passes.matvec += 1
-        return self.X @ self._weights(theta) + self._offset(theta)
+        return self.X @ self.weights(theta) + self.offset(theta)
 
     def rmatvec(self, r: Array) -> Array:
         self.passes.rmatvec += 1
-        return self._close_rmatvec(self._transposed @ r, r)
+        return self.close_rmatvec(self._transposed @ r, r)
 
     @cached_property
     def _transposed(self) -> Any:
@@ -343,7 +354,7 @@ class SparseDesign(_Base):
 
     def squares(self, weights: Array) -> Array:
         self.passes.rmatvec += 1
-        return self._close_rmatvec(_squared(self.X).T @ weights, weights)
+        return self.close_rmatvec(_squared(self.X).T @ weights, weights)
 
     @property
     def pass_cost(self) -> float:
@@ -369,9 +380,11 @@ class SparseDesign(_Base):
         return None
 
 
-def make_design(X: Any, fit_intercept: bool = True) -> DenseDesign | SparseDesign:
+def make_design(X: Any, fit_intercept: bool = True) -> Any:
     """Wrap a dense or CSR matrix, choosing the shift from an even sample of the rows."""
     n, d = X.shape
+    if hasattr(X, "as_design"):  # a matrix that knows how
+        return X.as_design(fit_intercept)
     if sp.issparse(X):
         X = X.astype(np.float64, copy=False)  # products would widen it every time
         scale = np.sqrt(_squared(X).T @ np.full(n, 1.0 / n))

@@ -23,6 +23,8 @@ Array = NDArray[np.float64]
 class _FairLinear(FairClassifier):
     """What the linear classifiers share: coefficients and the score."""
 
+    takes_codes = True  # categorical columns need not be written out
+
     def _store_function(self, task: Task, outcome: Outcome) -> tuple[Array, Certificate]:
         w, b = task.coefficients(outcome.solution)
         self.coef_ = w[None, :]

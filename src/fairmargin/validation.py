@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
+from fairmargin.categories import CodedMatrix
 from fairmargin.exceptions import DisparateTreatmentError
 from fairmargin.inputs import check_container
 from fairmargin.sensitive import Sensitive, encode_sensitive
@@ -83,8 +84,39 @@ def validate_features(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     """
     if not isinstance(X, list | tuple):  # of these scikit-learn says more
         check_container(X, "X")
+    if isinstance(X, CodedMatrix):
+        return _validate_codes(estimator, X, reset)
     with ONE_AT_A_TIME:
         return validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+
+
+def _validate_codes(estimator: Any, X: CodedMatrix, reset: bool) -> Any:
+    """Return a matrix with categorical columns, written out for an estimator that does not take codes."""
+    if not getattr(estimator, "takes_codes", False):
+        return validate_features(estimator, X.toarray(), reset=reset)
+    if not np.all(np.isfinite(X.numbers)):
+        raise ValueError("X contains NaN or infinity among its columns of numbers; impute or remove these rows.")
+    if reset:
+        estimator.n_features_in_ = X.shape[1]
+        if hasattr(estimator, "feature_names_in_"):  # of an earlier fit
+            del estimator.feature_names_in_
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
+            "features as input."
+        )
+    return X
+
+
+def _validate_both(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Return features and labels of the same length, checked."""
+    with ONE_AT_A_TIME:
+        if not isinstance(X, CodedMatrix):
+            return validate_data(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None)
+        y = validate_data(estimator, y=y)
+        X = validate_features(estimator, X, reset=True)
+        check_consistent_length(X, y)
+        return X, y
 
 
 def validate_weights(sample_weight: Any, like: Any) -> Array:
@@ -116,8 +148,8 @@ def validate_training(
     if sample_weight is not None and not isinstance(sample_weight, Real):
         check_container(sample_weight, "sample_weight")
     names = _column_names(X)
-    with ONE_AT_A_TIME:
-        X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None)
+    sources = getattr(X, "sources", ())
+    X, y = _validate_both(estimator, X, y)
     if sp.issparse(X):
         X = _in_canonical_form(X)
     classes, signed = _binary_labels(y)
@@ -130,7 +162,7 @@ def validate_training(
     if sensitive_features is not None:
         with ONE_AT_A_TIME:
             sensitive = encode_sensitive(sensitive_features, n)
-        _check_disparate_treatment(X, names, sensitive)
+        _check_disparate_treatment(X, names, sensitive, sources)
     if len(kept) < n:
         X, signed, weight = X[kept], signed[kept], weight[kept]
         sensitive = None if sensitive is None else sensitive.take(kept)
@@ -150,7 +182,7 @@ def _in_canonical_form(X: Any) -> Any:
 
 
 def _column_names(X: Any) -> list[str]:
-    columns = getattr(X, "columns", None)
+    columns = getattr(X, "columns", getattr(X, "names", None))
     return [] if columns is None else [str(c) for c in columns]
 
 
@@ -210,10 +242,10 @@ def _class_factors(class_weight: Any, classes: NDArray[Any], signed: Array, weig
     return np.where(signed > 0, factors[1], factors[0])
 
 
-def _check_disparate_treatment(X: Any, names: list[str], sensitive: Sensitive) -> None:
+def _check_disparate_treatment(X: Any, names: list[str], sensitive: Sensitive, sources: Sequence[str] = ()) -> None:
     """Raise if a sensitive attribute is among the features, by name or by its values."""
     for attribute in sensitive.attributes:
-        if attribute.name in names:
+        if attribute.name in names or attribute.name in sources:
             raise ValueError(
                 f"The sensitive attribute {attribute.name!r} is also a column of X: deciding by it is disparate "
                 "treatment. Remove it from X."
@@ -238,6 +270,10 @@ def _refuse(j: int | None, names: list[str], attribute: str) -> None:
         )
 
 
+def _written_out(part: Any) -> Array:
+    return part.toarray() if sp.issparse(part) else np.asarray(part, dtype=float)
+
+
 class _Probe:
     """Columns of X, compared on a sample of people first: only the few that agree there are compared on everybody.
 
@@ -250,12 +286,12 @@ class _Probe:
         self.X = X
         spread = np.linspace(0, n - 1, min(n, 64)).astype(int)
         self.rows = np.unique(np.concatenate([spread, columns.argmax(axis=0), columns.argmin(axis=0)]))
-        self.sample = X[self.rows].toarray() if sp.issparse(X) else np.asarray(X[self.rows], dtype=float)
+        self.sample = _written_out(X[self.rows])
 
     def find(self, column: Array, same: Callable[[Array, Array, bool], NDArray[np.bool_]]) -> int | None:
         """Return the index of a column of X that agrees with ``column`` in the sense of ``same``, if there is one."""
         for j in np.flatnonzero(same(self.sample, column[self.rows], True)):
-            full = self.X[:, [j]].toarray() if sp.issparse(self.X) else np.asarray(self.X[:, [j]], dtype=float)
+            full = _written_out(self.X[:, [j]])
             if same(full, column, False)[0]:
                 return int(j)
         return None

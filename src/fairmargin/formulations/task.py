@@ -12,7 +12,6 @@ from functools import singledispatch
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairmargin.constraints import Constraint
@@ -30,7 +29,9 @@ __all__ = ["FeatureMap", "Task", "make_task", "run", "solve_task", "start_at"]
 
 Array = NDArray[np.float64]
 
-_RANK_ENTRIES = 200_000_000  # of the triangular factor that decides a rank: 1.6 GB
+# Entries of the triangular factor that decides a rank: 1.6 GB. A matrix that is not dense has its rank found on
+# blocks of rows and is written out only where columns depend on each other: five times as many are let through.
+_RANK_ENTRIES, _SPARSE_SHARE = 200_000_000, 5
 _ROUNDED = 0.1  # width of a hinge loss's corner where a rounded one will do
 
 
@@ -146,10 +147,10 @@ def make_task(
     """Write down the problem: weights, penalty and covariance rows (one pass over the data)."""
     n, d = data.X.shape
     is_penalised = bool(np.isfinite(C))
-    if feature_map is None and is_penalised and d > n and not sp.issparse(data.X):
+    if feature_map is None and is_penalised and d > n and isinstance(data.X, np.ndarray):
         feature_map = reduce_wide(data.X)
     if feature_map is None and not is_penalised:
-        _check_rank_is_affordable(n, d)
+        _check_rank_is_affordable(data.X)
         feature_map = reduce_rank(data.X, fit_intercept)
     design = make_design(data.X if feature_map is None else feature_map.features, fit_intercept)
     weight = data.loss_weight * (C if is_penalised else 1.0)
@@ -161,9 +162,12 @@ def make_task(
     return Task(problem, data, centred, tol, max_iter, feature_map)
 
 
-def _check_rank_is_affordable(n: int, d: int) -> None:
+def _check_rank_is_affordable(X: Any) -> None:
     """Raise where the rank of X, which a problem without a penalty depends on, would take too large a matrix."""
+    n, d = X.shape
     entries = min(n, d) * d
+    if not isinstance(X, np.ndarray):  # the features in a basis of the row space are dense
+        entries = max(entries, n * d // _SPARSE_SHARE)
     if entries > _RANK_ENTRIES:
         raise ValueError(
             f"Without a penalty (C=inf) the rank of X decides which coefficients are determined; for {n} rows and "

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fairmargin.categories import CodedMatrix
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
 from fairmargin.tables.columns import MISSING_GROUP, find_column, is_number_column, value_as_text
@@ -26,6 +27,7 @@ Array = NDArray[np.float64]
 
 OTHER = "(other)"
 _BOOLEANS = ("false", "true")
+_MOST_WRITTEN_OUT = 100  # features, up to which a plain array is as fast as codes
 _LARGEST = 1e150  # the square of a larger number, and so a variance, is beyond what a float can hold
 
 
@@ -104,13 +106,17 @@ class CategoryColumn:
 
     def encode(self, column: pd.Series, out: Array) -> None:
         """Write the column's indicators to ``out`` (n, number of levels)."""
+        places = self.places(column)
+        rows = np.flatnonzero(places >= 0)
+        out[rows, places[rows]] = 1.0
+
+    def places(self, column: pd.Series) -> NDArray[np.intp]:
+        """Return which of the levels each row has, -1 for the reference."""
         codes, values = pd.factorize(column)
         position = {self.reference: -1} | {level: k for k, level in enumerate(self.levels)}
         other = position.get(OTHER, -1)
         found = [*self._levels_of(values), MISSING_GROUP]
-        places = np.array([other if level is None else position.get(level, other) for level in found])[codes]
-        rows = np.flatnonzero(places >= 0)
-        out[rows, places[rows]] = 1.0
+        return np.array([other if level is None else position.get(level, other) for level in found])[codes]
 
     def _levels_of(self, values: Iterable[Any]) -> list[str | None]:
         """Return the level, or the reference, of each value; None for values never seen before.
@@ -244,6 +250,29 @@ class TableEncoder:
             column.encode(frame[find_column(frame, column.name, "feature")], X[:, start:stop])
             start = stop
         return X
+
+    def compact(self, frame: pd.DataFrame) -> Array | CodedMatrix:
+        """Return the same matrix, with categories as codes where there are so many that they would take long."""
+        if len(self.feature_names) <= _MOST_WRITTEN_OUT:
+            return self.transform(frame)
+        numbers, places, codes, sizes, starts, start = [], [], [], [], [], 0
+        for column in self.columns:
+            values = frame[find_column(frame, column.name, "feature")]
+            if isinstance(column, CategoryColumn):
+                where = column.places(values)
+                codes.append(np.where(where < 0, len(column.levels), where).astype(np.int32))
+                sizes.append(len(column.levels))
+                starts.append(start)
+            else:
+                out = np.empty((len(frame), 1))
+                column.encode(values, out)
+                numbers.append(out)
+                places.append(start)
+            start += len(column.features)
+        stacked = np.hstack(numbers) if numbers else np.empty((len(frame), 0))
+        sources = [column.name for column in self.columns]
+        where_numbers = np.array(places, dtype=np.intp)
+        return CodedMatrix(stacked, where_numbers, codes, sizes, starts, self.feature_names, sources)
 
     def warnings(self, frame: pd.DataFrame) -> list[str]:
         """Return notes on what in a frame differs from the data that the encoding was learnt from."""

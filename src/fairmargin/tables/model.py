@@ -33,7 +33,7 @@ class TabularModel:
 
     def scores(self, frame: pd.DataFrame) -> Array:
         """Return ``f(x)`` of every row."""
-        scores = np.asarray(self.estimator.decision_function(self.encoder.transform(frame)))
+        scores = np.asarray(self.estimator.decision_function(self.encoder.compact(frame)))
         wrong = np.flatnonzero(~np.isfinite(scores))
         if len(wrong):
             raise DataError(f"Row {wrong[0] + 1:,} has no finite score under this model; its numbers are too large.")

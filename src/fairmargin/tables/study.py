@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fairmargin.categories import CodedMatrix
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
 from fairmargin.tables.columns import find_column
@@ -27,7 +28,7 @@ Array = NDArray[np.float64]
 class Part:
     """The training part or the held-out part: matrix, target, groups, and the columns they come from."""
 
-    X: Array
+    X: Array | CodedMatrix
     y: NDArray[np.int64]
     sensitive: pd.DataFrame
     frame: pd.DataFrame
@@ -121,7 +122,7 @@ def prepare(
     encoder = TableEncoder.fit(
         frame.loc[train, chosen], min_frequency=min_frequency, max_levels=max_levels, scale=scale
     )
-    X = encoder.transform(frame)
+    X = encoder.compact(frame)
 
     def part(rows: NDArray[np.intp]) -> Part:
         return Part(X[rows], y[rows].astype(np.int64), groups.iloc[rows].reset_index(drop=True), frame.iloc[rows])
