@@ -36,7 +36,7 @@ def test_every_cut_is_counted_as_its_decisions_are(seed, groups, method):
     along = ranking.counts(cuts)
     reached, apart = least_ratio(along, method), highest_difference(along, method)
     for cut in cuts:
-        accepted = scores >= ranking.threshold(cut)
+        accepted = scores >= ranking.thresholds(np.array([cut]))[0]
         assert accepted.sum() == ranking.accepted[cut]
         counts = people.counts(accepted)
         for alone, together in zip(counts, along, strict=True):

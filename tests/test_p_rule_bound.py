@@ -88,6 +88,43 @@ def test_a_rule_that_holds_already_changes_nothing():
 
 
 @quiet
+@pytest.mark.parametrize("estimator", [FairLogisticRegression, FairLinearSVC])
+def test_where_the_rule_does_not_bind_the_cut_is_moved_all_the_same(estimator):
+    """Three in four are positive: the unconstrained intercept is not the most accurate one."""
+    X, _, z = people(1200, seed=3)
+    y = (X[:, 1] + 0.4 * np.abs(X[:, 2]) ** 3 + np.random.default_rng(0).normal(size=len(X)) > -0.3).astype(int)
+    free = estimator(constraint=None).fit(X, y)
+    clf = estimator(constraint=PRuleBound(20)).fit(X, y, sensitive_features=z)
+    assert clf.path_ == "unconstrained"
+    np.testing.assert_allclose(clf.coef_, free.coef_, rtol=1e-8)
+    assert clf.score(X, y) > free.score(X, y)
+    assert p_rule(y, clf.predict(X), sensitive_features=z) >= 20
+    # Class weights say that accuracy is not what is wanted: then the unconstrained classifier stays as it is.
+    weighted = estimator(constraint=PRuleBound(20), class_weight="balanced").fit(X, y, sensitive_features=z)
+    assert weighted.intercept_shift_ == 0
+
+
+@quiet
+def test_a_hinge_loss_that_accepts_nearly_everybody_is_searched_on():
+    """The support vector machine accepts everybody where few are negative; the rounded corners still rank people."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3))
+    z = np.where(rng.random(4000) < 0.5, "a", "b")
+    y = (X[:, 0] + 1.5 * rng.normal(size=4000) > -3.2).astype(int)
+    free = FairLinearSVC(constraint=None).fit(X, y)
+    assert free.predict(X).mean() > 0.999
+    constant = max(y.mean(), 1 - y.mean())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clf = FairLinearSVC(constraint=PRuleBound(80)).fit(X, y, sensitive_features=z)
+    nearly = max(clf.predict(X).mean(), 1 - clf.predict(X).mean()) > 0.995
+    assert any(issubclass(w.category, TrivialClassifierWarning) for w in caught) == (
+        nearly or clf.score(X, y) <= constant
+    )
+    assert clf.score(X, y) >= constant
+
+
+@quiet
 def test_zero_covariance_is_not_a_hundred_percent_rule():
     X, y, z = make_linear_synthetic(phi=np.pi / 4, random_state=0)
     X = X**3  # skewed: means and medians differ

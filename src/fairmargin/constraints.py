@@ -273,7 +273,8 @@ class PRuleBound(Constraint):
     promise.
 
     The rule is about the positive decision, ``classes_[1]``: code the favourable outcome as 1. Where the
-    unconstrained classifier reaches the rule, it is returned. Deciding the same for everybody satisfies every rule:
+    unconstrained classifier reaches the rule, it is returned, with its intercept at the most accurate place that
+    keeps the rule (unless there are class weights). Deciding the same for everybody satisfies every rule:
     such a classifier is returned, with a ``TrivialClassifierWarning``, only where no more accurate one was found.
 
     Parameters

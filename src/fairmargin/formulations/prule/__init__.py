@@ -8,10 +8,13 @@ the rule.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairmargin.constraints import PRuleBound
 from fairmargin.exceptions import InfeasibleError
 from fairmargin.formulations.prule.families import unconstrained_candidate
-from fairmargin.formulations.prule.judge import Cut, make_judge
+from fairmargin.formulations.prule.judge import TIED, Cut, Judge, make_judge
 from fairmargin.formulations.prule.outcome import PRuleOutcome, make_outcome
 from fairmargin.formulations.prule.search import Found, find_classifier, unconstrained
 from fairmargin.formulations.prule.sequence import SafetySequence
@@ -19,20 +22,23 @@ from fairmargin.formulations.task import Task, solve_task
 
 __all__ = ["PRuleOutcome", "SafetySequence", "solve_p_rule"]
 
+Array = NDArray[np.float64]
+
 
 @solve_task.register
 def solve_p_rule(constraint: PRuleBound, task: Task) -> PRuleOutcome:
     """Return the most accurate classifier found whose decisions on the training data reach the rule.
 
-    Where the unconstrained classifier reaches it, that one is returned. Deciding the same for everybody satisfies
+    Where the unconstrained classifier reaches it, that one is returned, with the intercept at the most accurate place
+    that keeps the rule. Deciding the same for everybody satisfies
     every rule: it is the answer only where nothing else that keeps the rule is more accurate.
     """
     judge = make_judge(constraint, task)
     free = unconstrained(task)
     scores = free.scores
-    if judge.percent == 0 or (judge.keeps(scores) and not judge.is_constant(scores)):
-        unmoved = Cut(judge.people.accuracy(scores >= 0), 0.0)
-        return make_outcome(task, judge, Found(unconstrained_candidate(free), unmoved), free)
+    enough = _unconstrained_cut(task, judge, scores)
+    if enough is not None:
+        return make_outcome(task, judge, Found(unconstrained_candidate(free), enough), free)
     best = find_classifier(task, judge, free, constraint.path)
     constant = judge.constant_cut(scores)
     if constant is not None and (best is None or best.accuracy < constant.accuracy):
@@ -44,3 +50,23 @@ def solve_p_rule(constraint: PRuleBound, task: Task) -> PRuleOutcome:
             "other cuts to try. Set fit_intercept=True, ask for a lower p, or merge small groups."
         )
     return make_outcome(task, judge, best, free)
+
+
+def _unconstrained_cut(task: Task, judge: Judge, scores: Array) -> Cut | None:
+    """Return the cut of the unconstrained classifier if that keeps the rule and is of use, None if a search is due.
+
+    Its intercept is moved to the most accurate place that keeps the rule, but not where class weights say that
+    accuracy is not what is wanted.
+    """
+    unmoved = Cut(judge.people.accuracy(scores >= 0), 0.0)
+    if judge.percent == 0:
+        return unmoved
+    if not judge.keeps(scores) or judge.is_constant(scores):
+        return None
+    if not np.array_equal(task.data.loss_weight, task.data.people_weight):
+        return unmoved
+    best = judge.best_cut(scores)
+    assert best is not None  # the unmoved one keeps the rule
+    if not judge.is_useful(best.accuracy):
+        return None
+    return best if best.accuracy > unmoved.accuracy + TIED else unmoved

@@ -19,6 +19,7 @@ __all__ = ["TIED", "Cut", "Judge", "make_judge"]
 Array = NDArray[np.float64]
 
 TIED = 1e-9  # accuracies closer than this are equal: below one person in a billion, above rounding
+_NEARLY_ALL = 0.995  # share of the people decided alike above which a classifier is as good as constant
 _NORMAL_95 = 1.96  # two-sided 95% quantile of the normal distribution
 
 
@@ -65,25 +66,37 @@ class Judge:
         accepted = scores >= 0
         return bool(accepted.all() or not accepted.any())
 
-    def best_cut(self, scores: Array, floor: float = 0.0) -> Cut | None:
+    def is_useful(self, accuracy: float) -> bool:
+        """Whether an accuracy is above that of the better constant decision by more than about its standard error."""
+        return accuracy > self.people.constant_accuracy + 0.5 / math.sqrt(len(self.people.weight))
+
+    def best_cut(self, scores: Array) -> Cut | None:
         """Return the most accurate cut that keeps the rule and accepts some but not all; None if there is none.
 
-        Of equally accurate cuts, the one that moves the intercept least is returned. Cuts with an accuracy below
-        ``floor`` are not considered.
+        Of equally accurate cuts, the one that moves the intercept least is returned.
+        """
+        return self.look(scores)[0]
+
+    def look(self, scores: Array, floor: float = 0.0) -> tuple[Cut | None, float]:
+        """Return the best cut, with an accuracy of at least ``floor``, and the accuracy of the best without the rule.
+
+        Without an intercept there is but one cut.
         """
         if not self.may_cut:
             accuracy = self.people.accuracy(scores >= 0)
-            return Cut(accuracy, 0.0) if self.keeps(scores) and not self.is_constant(scores) else None
+            keeps = self.keeps(scores) and not self.is_constant(scores)
+            return (Cut(accuracy, 0.0) if keeps else None), 1.0
         ranking = self.people.rank(scores)
+        ceiling = float(ranking.accuracy.max(initial=0.0))
         cuts = np.flatnonzero(ranking.accuracy >= floor)
         if len(cuts):
             cuts = cuts[least_ratio(ranking.counts(cuts), self.method) >= self.percent]
         if not len(cuts):
-            return None
+            return None, ceiling
         best = cuts[ranking.accuracy[cuts] >= ranking.accuracy[cuts].max() - TIED]
-        thresholds = np.array([ranking.threshold(cut) for cut in best])
+        thresholds = ranking.thresholds(best)
         nearest = int(np.argmin(np.abs(thresholds)))
-        return Cut(float(ranking.accuracy[best[nearest]]), float(thresholds[nearest]))
+        return Cut(float(ranking.accuracy[best[nearest]]), float(thresholds[nearest])), ceiling
 
     def constant_cut(self, scores: Array) -> Cut | None:
         """Return the better of the cuts that accept everybody and nobody; None if the intercept may not be moved.
@@ -121,6 +134,8 @@ class Judge:
             what = (
                 f"has an accuracy of {accuracy:.3f}, no better than deciding the same for everybody ({constant:.3f})"
             )
+        elif (alike := self._decided_alike(scores)) > _NEARLY_ALL:
+            what = f"decides the same for {alike:.2%} of the people"
         else:
             return
         warnings.warn(
@@ -129,6 +144,11 @@ class Judge:
             TrivialClassifierWarning,
             stacklevel=2,
         )
+
+    def _decided_alike(self, scores: Array) -> float:
+        """Return the share of the people who get the more frequent decision."""
+        accepted = float(self.people.weight @ (scores >= 0)) / self.people.total
+        return max(accepted, 1.0 - accepted)
 
     def _warn_of_small_groups(self, scores: Array) -> None:
         """Warn where chance alone moves a group's rate by more than the rule allows (95% interval)."""
