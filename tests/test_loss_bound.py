@@ -177,3 +177,57 @@ def test_a_tiny_loss_is_not_a_loss_of_zero(C):
     X, y, z = make_linear_synthetic(200, random_state=0)
     model = FairLogisticRegression(C=C, constraint=LossBound(0.05)).fit(X, y, sensitive_features=z)
     assert model.loss_increase_ <= 0.05 + 1e-8
+
+
+@pytest.mark.parametrize("estimator", [FairLogisticRegression, FairLinearSVC])
+def test_what_a_bound_on_the_loss_makes_necessary(estimator):
+    """The proved covariance is that of the classifier returned, and aiming lower costs more than the bound allows."""
+    X, y, z = make_linear_synthetic(600, random_state=0)
+    clf = estimator(constraint=LossBound(0.05)).fit(X, y, sensitive_features=z)
+    proved = clf.necessity_
+    (_, _, unit), *others = proved.columns
+    assert not others
+    assert unit == pytest.approx(abs(clf.unconstrained_covariance_.iloc[0]))
+    least = proved.least * unit
+    assert abs(clf.covariance_.iloc[0]) * (1 - 1e-4) <= least <= abs(clf.covariance_.iloc[0]) * (1 + 1e-9)
+    assert "Proved: no classifier of this kind within 5% of the best training loss has a covariance below" in (
+        proved.statement
+    )
+    # Fits that aim below it cost more than 5%: the statement could not be stronger.
+    free = estimator(constraint=None).fit(X, y)
+    for share in (0.99, 0.9, 0.5):
+        below = estimator(constraint=CovarianceBound(share * least)).fit(X, y, sensitive_features=z)
+        assert below.certificate_.dual_bound > 1.05 * free.certificate_.objective
+
+
+@pytest.mark.parametrize("norm", ["max", "sum"])
+def test_necessity_of_several_columns(norm):
+    X, y, z = make_linear_synthetic(600, random_state=0)
+    other = (X[:, 1] + np.random.default_rng(0).normal(size=len(y)) > 0).astype(int)
+    both = {"first": z, "second": other}
+    clf = FairLogisticRegression(constraint=LossBound(0.03, norm)).fit(X, y, sensitive_features=both)
+    proved = clf.necessity_
+    assert len(proved.columns) == 2
+    assert 0.9 * proved.attained <= proved.least <= proved.attained
+    free = FairLogisticRegression(constraint=None).fit(X, y)
+    rng = np.random.default_rng(1)
+    signed = 2 * y - 1
+    best = 1.03 * free.certificate_.objective
+    for _ in range(300):  # random classifiers near both, many of them within the bound
+        share, noise = rng.random(), 0.05 * rng.normal(size=2)
+        w = share * clf.coef_[0] + (1 - share) * free.coef_[0] + noise
+        b = share * clf.intercept_[0] + (1 - share) * free.intercept_[0]
+        f = X @ w + b
+        if np.logaddexp(0, -signed * f).sum() + 0.5 * w @ w <= best:
+            cov = [
+                abs(np.mean((c - np.mean(c)) * f)) / u
+                for c, (_, _, u) in zip((z, other), proved.columns, strict=True)
+            ]
+            assert (sum(cov) if norm == "sum" else max(cov)) >= proved.least * (1 - 1e-9)
+
+
+def test_what_is_affordable_is_not_refuted():
+    X, y, z = make_linear_synthetic(600, random_state=0)
+    clf = FairLogisticRegression(constraint=LossBound(5.0)).fit(X, y, sensitive_features=z)
+    assert clf.necessity_.least == 0.0
+    assert clf.necessity_.statement.startswith("Not refuted")

@@ -79,6 +79,9 @@ _ATTRIBUTES = """
         With ``LossBound`` and ``IndividualLossBound``: the share of the unconstrained covariance that is left.
     loss_increase_ : float
         With the same two: the objective relative to the unconstrained one, less 1.
+    necessity_ : Necessity or None
+        With ``LossBound``: the covariance below which no classifier within the bound on the loss can fall, proved by
+        the dual bound (``necessity_.statement`` in words).
     binding_ : ndarray of int
         With ``IndividualLossBound``: the people whose promise is kept with no room to spare.
     p_rule_ : float

@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 
 from fairmargin.constraints import LossBound
 from fairmargin.formulations.covariance import Path
+from fairmargin.formulations.necessity import Necessity, prove_necessity
 from fairmargin.formulations.outcome import Outcome, as_sure_as, loss_increase
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Problem, Solution
@@ -31,10 +32,13 @@ class LossBoundOutcome(Outcome):
         ``L / L* - 1``, how much of the bound on the loss was spent.
     factor : float or None
         The least ``t`` with ``|cov_k| <= t |cov*_k| / weight_k`` for every column; None for ``norm="sum"``.
+    necessity : Necessity or None
+        The covariance below which no classifier within the bound can fall; None where the bound leaves no room.
     """
 
     loss_increase: float = 0.0
     factor: float | None = None
+    necessity: Necessity | None = None
 
 
 @solve_task.register
@@ -55,10 +59,12 @@ def solve_loss_bound(constraint: LossBound, task: Task) -> Outcome:
     unit = np.where(counted, np.abs(reach) * largest / np.where(counted, weights, 1.0), np.inf)
     if constraint.norm == "sum" and counted.sum() > 1:
         problem, solution = _certified(task, _least_sum(task, free, zero, unit, budget), np.isfinite(unit))
-        return _outcome(problem, solution, free, None)
+        outcome = _outcome(problem, solution, free, None)
+        return replace(outcome, necessity=_necessity(constraint, task, outcome, unit, budget))
     path = Path(task, free, unit, zero=zero)
     factor, solution = least_factor(path, budget)
-    return _outcome(path.problem(factor), solution, free, factor * largest)
+    outcome = _outcome(path.problem(factor), solution, free, factor * largest)
+    return replace(outcome, necessity=_necessity(constraint, task, outcome, unit, budget))
 
 
 def _ends(task: Task, counted: NDArray[np.bool_]) -> tuple[Solution, Solution]:
@@ -71,7 +77,23 @@ def _ends(task: Task, counted: NDArray[np.bool_]) -> tuple[Solution, Solution]:
     return solve_with_reference(task.problem, bind, accuracy=task.accuracy)
 
 
-def _outcome(problem: Problem, solution: Solution, free: Solution, factor: float | None) -> Outcome:
+def _necessity(constraint: LossBound, task: Task, outcome: Outcome, unit: Array, budget: float) -> Necessity:
+    """Return what the multipliers of the outcome prove of all classifiers within the budget."""
+    K = task.problem.n_rows
+    solution = outcome.solution
+    return prove_necessity(
+        constraint.gamma,
+        constraint.norm,
+        task.sensitive.labels,
+        unit,
+        task.problem.rows @ solution.theta,
+        outcome.problem.upper[:K],
+        solution.multipliers[:K],
+        budget - solution.certificate.dual_bound,
+    )
+
+
+def _outcome(problem: Problem, solution: Solution, free: Solution, factor: float | None) -> LossBoundOutcome:
     increase = loss_increase(solution.objective, free.objective, problem)
     return LossBoundOutcome(as_sure_as(solution, free), problem, free, loss_increase=increase, factor=factor)
 

@@ -124,8 +124,9 @@ def _train(summary: Mapping[str, Any]) -> list[str]:
     ]
     header = ("people", "accuracy", "p%-rule", "95% interval", "CV score")
     lines = [*_table(header, rows), f"Certificate: {_plain(summary['proof']['text'])}", ""]
-    if summary["guarantee"] is not None:
-        lines += [f"Guarantee: {_plain(summary['guarantee']['statement'])}", ""]
+    for key in ("guarantee", "necessity"):
+        if summary[key] is not None:
+            lines += [f"{key.capitalize()}: {_plain(summary[key]['statement'])}", ""]
     return [*lines, "## Decisions", "", *_groups(summary["audit"])]
 
 

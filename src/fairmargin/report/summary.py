@@ -118,6 +118,7 @@ def training_summary(
         "test": plain(evaluate(accepted, part)) if held_out else None,
         **_certified(classifier),
         "guarantee": _guarantee(classifier),
+        "necessity": _necessity(classifier),
         "unconstrained_covariance": _labelled(classifier.unconstrained_covariance_),
         "coefficients": _coefficients(classifier, None, study.encoder.feature_names),
         "held_out": held_out,
@@ -258,6 +259,12 @@ def _guarantee(classifier: Any) -> dict[str, Any] | None:
     return None if tested is None else {**plain(tested), "statement": tested.statement}
 
 
+def _necessity(classifier: Any) -> dict[str, Any] | None:
+    """Return what a bound on the loss makes necessary, with its statement; None where nothing was asked."""
+    proved = getattr(classifier, "necessity_", None)
+    return None if proved is None else {**plain(proved), "statement": proved.statement}
+
+
 class _Comparison:
     """Classifiers of one study beside the unconstrained one."""
 
@@ -272,7 +279,9 @@ class _Comparison:
         if answer.classifier is not None:
             increase = answer.classifier.certificate_.objective / self.free.certificate_.objective - 1.0
             details = self._details(answer.classifier, {"factor": None, "loss_increase": increase})
-        return {"key": answer.key, "question": answer.question, "answer": answer.remark, "details": details}
+        proved = _necessity(answer.classifier)
+        remark = answer.remark if proved is None else f"{answer.remark}. {proved['statement']}"
+        return {"key": answer.key, "question": answer.question, "answer": remark, "details": details}
 
     def point(self, classifier: Any, row: pd.Series) -> dict[str, Any]:
         """Return a point of the frontier, with what the frontier has measured."""

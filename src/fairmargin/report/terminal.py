@@ -131,8 +131,9 @@ def _train(console: Any, summary: Mapping[str, Any]) -> None:
     for attribute in summary["audit"]["attributes"]:
         console.print(_audit_table(attribute, console.width))
     console.print(f"certificate: {summary['proof']['text']}")
-    if summary["guarantee"] is not None:
-        console.print(formatting.clean(f"guarantee: {summary['guarantee']['statement']}"))
+    for key in ("guarantee", "necessity"):
+        if summary[key] is not None:
+            console.print(formatting.clean(f"{key}: {summary[key]['statement']}"))
 
 
 def _frontier(console: Any, summary: Mapping[str, Any]) -> None:

@@ -27,6 +27,7 @@ _RECORDS = {
     "GroupRecord": "fairmargin.guarantee.record",
     "Guarantee": "fairmargin.guarantee.record",
     "Movement": "fairmargin.diagnostics",
+    "Necessity": "fairmargin.formulations.necessity",
 }
 _KINDS = {"b": bool, "i": np.int64, "u": np.int64, "f": np.float64, "U": str, "O": object}
 
