@@ -273,6 +273,10 @@ class Ranking:
         last = self.accepted.take(cuts) - 1
         return 0.5 * (self.scores.take(last).astype(float) + self.scores.take(last + 1).astype(float))
 
+    def threshold(self, cut: int) -> float:
+        """Return the score in the middle of the cut with index ``cut``."""
+        return float(self.thresholds(np.array([cut]))[0])
+
     def counts(self, cuts: NDArray[np.intp]) -> list[GroupCounts]:
         """Return the counts by group of the cuts with ascending indices ``cuts``; ``positives`` is (G, M)."""
         ends = self.accepted.take(cuts)
