@@ -29,6 +29,7 @@ SECTIONS = (
     "frontier",
     "kernels",
     "large",
+    "wide",
     "phases",
     "growth",
     "tenfold",
