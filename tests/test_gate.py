@@ -106,11 +106,11 @@ def test_passes_and_iterations_do_not_grow(name):
 
 
 def test_text_is_gone_through_a_few_times_without_a_hessian():
-    """A bag of words of 4,000 columns: 66 and 88 were counted in two solves, and a few more are allowed."""
+    """A bag of words of 4,000 columns: 58 and 75 were counted in two solves, and a few more are allowed."""
     found = counts(FairLogisticRegression(), *text(8000, 4000))
     assert found["sandwich"] == 0
-    assert found["matvec"] <= 72
-    assert found["rmatvec"] <= 94
+    assert found["matvec"] <= 64
+    assert found["rmatvec"] <= 81
 
 
 def test_many_people_are_gone_through_a_few_times_without_a_hessian_of_all():

@@ -34,6 +34,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+_PROBED = 4096  # columns compared with a sensitive one at a time
+
 
 @dataclass(frozen=True)
 class TrainingData:
@@ -286,14 +288,16 @@ class _Probe:
         self.X = X
         spread = np.linspace(0, n - 1, min(n, 64)).astype(int)
         self.rows = np.unique(np.concatenate([spread, columns.argmax(axis=0), columns.argmin(axis=0)]))
-        self.sample = _written_out(X[self.rows])
+        self.sample = X[self.rows]
 
     def find(self, column: Array, same: Callable[[Array, Array, bool], NDArray[np.bool_]]) -> int | None:
         """Return the index of a column of X that agrees with ``column`` in the sense of ``same``, if there is one."""
-        for j in np.flatnonzero(same(self.sample, column[self.rows], True)):
-            full = _written_out(self.X[:, [j]])
-            if same(full, column, False)[0]:
-                return int(j)
+        for start in range(0, self.X.shape[1], _PROBED):  # a wide matrix is not written out at once
+            part = _written_out(self.sample[:, start : start + _PROBED])
+            for j in start + np.flatnonzero(same(part, column[self.rows], True)):
+                full = _written_out(self.X[:, [j]])
+                if same(full, column, False)[0]:
+                    return int(j)
         return None
 
 

@@ -150,7 +150,11 @@ def solve_with_reference(
     if problem.loss.smooth and near is None:
         with np.errstate(over="ignore", invalid="ignore"):
             rung = climb(problem, accuracy, bind, reference_tol)
-    reference = _rough_reference(rung) if reference_tol > accuracy.tol else None
+    reference = None
+    if reference_tol > accuracy.tol:
+        reference = _rough_reference(rung)
+        if rung is None and near is None and alone.loss.smooth and prefers_products(alone):
+            reference = solve(alone, accuracy=replace(accuracy, tol=reference_tol))
     if reference is None or bind(problem, reference).violation(reference.theta) == 0.0:  # it may be the answer
         first = rung.start(rung.first) if rung is not None else None if near is None else near[0]
         reference = solve(alone, start=first, accuracy=accuracy)

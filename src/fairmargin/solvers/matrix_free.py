@@ -41,6 +41,7 @@ _COPIES, _FREE_BYTES = 3, 1 << 28
 _FORCING = 0.1  # share of the residual that a step may leave; the square of it is the share of the gap
 _FINEST = 1e-4  # the least such share: beyond, rounding of the products shows
 _OF_GOAL = 0.2  # share of the gap's goal that a residual may be worth
+_SETTLED = 1e-2  # relative gap below which the curvature changes little: the diagonal of one step serves the next
 _MOST = 1000  # products in one step; what they lead to is a descent direction in any case
 
 
@@ -116,6 +117,7 @@ class MatrixFree:
         self.problem = problem
         self._forcing = _FORCING
         self._direct: Curvature | None = None
+        self._squares: Array | None = None
         self._left = np.inf
         if is_affordable(problem):
             self._left = max(_direct_cost(problem) / _product_cost(problem), _PRODUCTS)
@@ -131,8 +133,10 @@ class MatrixFree:
             if self._direct is None:
                 self._direct = Curvature(self.problem)
             return self._direct.step(point, multipliers, gap, last_gap, goal)
-        hessian = _Hessian(self.problem, point)
-        forcing = min(self._forcing, max(_FINEST, np.sqrt(gap / self.problem.gap_unit(point.objective))))
+        share = gap / self.problem.gap_unit(point.objective)
+        hessian = _Hessian(self.problem, point, self._squares if share < _SETTLED else None)
+        self._squares = hessian.squares
+        forcing = min(self._forcing, max(_FINEST, np.sqrt(share)))
         test = _Test(self.problem, hessian, forcing**2, _OF_GOAL * goal)
         model = QuadraticModel(point.theta, point.gradient, hessian.product, hessian.precondition)
         most = int(min(self._left, _MOST))
@@ -163,7 +167,7 @@ class MatrixFree:
 class _Hessian:
     """Products with the Hessian at a point, and the preconditioner that belongs to it."""
 
-    def __init__(self, problem: Problem, point: Point) -> None:
+    def __init__(self, problem: Problem, point: Point, squares: Array | None) -> None:
         self.ridge = problem.ridge
         self.n_products = 0
         self.weights = problem.weight * hessian_weights(problem, point)
@@ -171,7 +175,8 @@ class _Hessian:
         if 0 < point.n_curved < 0.5 * len(self.weights):  # rows without curvature add nothing
             curved = np.flatnonzero(self.weights)
             self.design, self.weights = self.design.take(curved), self.weights[curved]
-        diagonal = self.design.squares(self.weights) + self.ridge
+        self.squares = self.design.squares(self.weights) if squares is None else squares
+        diagonal = self.squares + self.ridge
         # What centring takes away of the intercept's column, relative to its diagonal entry.
         self.intercept = np.zeros_like(diagonal)
         self._top = 0.0
