@@ -24,8 +24,8 @@ def run(found, budget):
     found.text(
         """Logistic loss, C = 1 unless said otherwise, one thread. The fair fit (c = 0) is solved to a proved gap of
         1e-9 and includes the unconstrained classifier that it is compared with; the others are unconstrained, at
-        their default tolerance, with their gap to our dual bound. Extra MB is the largest memory of the process above what
-        it had before the fit."""
+        their default tolerance, with their gap to our dual bound. Extra MB is the largest memory of the process above
+        what it had before the fit."""
     )
     sparse_table(found, budget.share(0.35))
     leaves(found, budget.share(0.25))
