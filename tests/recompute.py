@@ -76,12 +76,13 @@ def loss_weights(model, signed, weight):
         given = dict(model.class_weight)
         down, up = (float(given.get(c, 1.0)) for c in model.classes_)
         factor = np.where(signed > 0, up, down)
-    return weight * factor * (1.0 if np.isinf(model.C) else model.C)
+    C = getattr(model, "C_", model.C)  # as chosen by the classifier
+    return weight * factor * (1.0 if np.isinf(C) else C)
 
 
 def penalty(model, scores):
     """Return ``1/2 ||f||^2``, of a kernel machine by the values of ``f`` at its support vectors."""
-    if np.isinf(model.C):
+    if np.isinf(getattr(model, "C_", model.C)):
         return 0.0
     if hasattr(model, "coef_"):
         return 0.5 * float(np.sum(np.asarray(model.coef_, dtype=np.longdouble) ** 2))

@@ -1,6 +1,7 @@
 """Fair tree ensembles: leaves of every library, leaf values learned with a proof, and what is refused."""
 
 import pickle
+from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -233,9 +234,9 @@ def test_the_classifier_is_the_linear_one_on_its_leaves(name):
 )
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_every_constraint_and_loss(constraint, loss):
-    X, y, z = make_people(300)
+    X, y, z = make_people(200)
     people = pd.DataFrame({"sex": z, "age": X[:, 3] ** 2}) if not isinstance(constraint, PRuleBound) else z
-    model = FairTreeClassifier(forest(), loss=loss, constraint=constraint)
+    model = FairTreeClassifier(forest(), C=0.1, loss=loss, constraint=constraint)
     model.fit(X, y, sensitive_features=people)  # the suite recomputes its certificate
     assert model.certificate_.status == "solved"
     if isinstance(constraint, PRuleBound):
@@ -247,8 +248,9 @@ def test_weights_are_copies_for_leaf_values():
     weight = np.random.default_rng(0).integers(0, 3, size=300)
     copies = np.repeat(np.arange(300), weight)
     trees = forest().fit(X, y)
-    one = FairTreeClassifier(trees, prefit=True, tol=1e-10).fit(X, y, weight, sensitive_features=z)
-    other = FairTreeClassifier(trees, prefit=True, tol=1e-10).fit(X[copies], y[copies], sensitive_features=z[copies])
+    model = FairTreeClassifier(trees, C=0.1, prefit=True, tol=1e-10)
+    one = copy(model).fit(X, y, weight, sensitive_features=z)
+    other = copy(model).fit(X[copies], y[copies], sensitive_features=z[copies])
     room = 2 * np.sqrt(2 * 1e-10 * one.certificate_.objective)
     assert np.linalg.norm(one.coef_ - other.coef_) <= room
 
@@ -508,3 +510,34 @@ def test_other_parameters():
         model.predict(X[0])
     with pytest.raises(NotFittedError):
         FairTreeClassifier(forest()).predict(X)
+
+
+# --- the penalty chosen
+
+
+def test_the_penalty_is_chosen_on_people_held_out():
+    X, y, _ = make_people(800)
+    model = FairTreeClassifier(histogram(), constraint=None).fit(X, y)
+    noisy = np.where(np.random.default_rng(0).random(800) < 0.4, 1 - y, y)
+    careful = FairTreeClassifier(histogram(), constraint=None).fit(X, noisy)
+    assert careful.C_ < model.C_  # noise asks for a stronger penalty
+    fixed = FairTreeClassifier(histogram(), C=model.C_, constraint=None).fit(X, y)
+    np.testing.assert_array_equal(fixed.coef_, model.coef_)
+    fresh, truth, _ = make_people(2000, seed=1)
+    losses = {}
+    for C in (careful.C_, 3.0):
+        other = FairTreeClassifier(histogram(), C=C, constraint=None).fit(X, noisy)
+        losses[C] = -np.log(other.predict_proba(fresh)[np.arange(2000), truth]).mean()
+    assert losses[careful.C_] <= losses[3.0]
+
+
+def test_with_few_people_there_is_a_penalty_to_begin_with():
+    X, y, _ = make_people(60)
+    assert FairTreeClassifier(forest(), constraint=None).fit(X, y).C_ == 0.1
+
+
+@pytest.mark.parametrize("C", ["high", np.inf, 0.0, None])
+def test_penalties_that_are_none(C):
+    X, y, z = make_people(100)
+    with pytest.raises(ValueError, match="C must be"):
+        FairTreeClassifier(forest(), C=C).fit(X, y, sensitive_features=z)

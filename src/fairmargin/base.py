@@ -231,13 +231,17 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     def _task(self, data: TrainingData) -> Task:
         """Check parameters and write down the problem of checked data."""
         loss, constraint = self._loss(), self._constraint()
-        C = check_number(self.C, "C", positive=True, allow_inf=True)
+        C = self._weight_of_loss(data)
         tol = check_number(self.tol, "tol", positive=True)
         max_iter = check_count(self.max_iter, "max_iter")
         fit_intercept = check_flag(self.fit_intercept, "fit_intercept")
         notion = get_notion(getattr(constraint, "notion", "selection_rate"))
         features = self._feature_map(data)
         return make_task(data, loss, C, fit_intercept, tol, max_iter, features, notion)
+
+    def _weight_of_loss(self, data: TrainingData) -> float:
+        """Return ``C``, checked."""
+        return check_number(self.C, "C", positive=True, allow_inf=True)
 
     def _constraint(self) -> Constraint | None:
         constraint = self.constraint

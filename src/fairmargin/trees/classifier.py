@@ -17,11 +17,13 @@ from fairmargin.formulations import Outcome, Task, certify_function
 from fairmargin.inputs import check_container
 from fairmargin.losses import Loss, get_loss
 from fairmargin.problem import Certificate
+from fairmargin.trees.adapters import read_leaves
 from fairmargin.trees.coding import code_columns
 from fairmargin.trees.features import default_ensemble, tag_inputs, validate_rows
 from fairmargin.trees.forest import Forest, LeafMap, sum_values
 from fairmargin.trees.growth import check_rounds, grow, regrow
-from fairmargin.validation import TrainingData, check_flag, validate_training
+from fairmargin.trees.penalty import choose_penalty
+from fairmargin.validation import TrainingData, check_flag, check_number, validate_training
 
 __all__ = ["FairTreeClassifier"]
 
@@ -45,9 +47,11 @@ class FairTreeClassifier(FairClassifier):
         The ensemble: of scikit-learn (histogram gradient boosting, random forest, extra trees, gradient boosting, or
         a single tree), LightGBM, XGBoost or CatBoost, or a pipeline that ends in one. A copy is fitted, with labels
         0 and 1. None stands for ``HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15)``.
-    C : float, default=0.1
-        Weight of the loss against the penalty on leaf values. Must be finite: the indicators of each tree add up to
-        one, so that without a penalty leaf values are not determined.
+    C : float or "auto", default="auto"
+        Weight of the loss against the penalty on leaf values. "auto" chooses it by the loss on a quarter of the
+        people, held out from trees and leaf values for the purpose (from leaf values only, if ``prefit``), without a
+        constraint. It must be finite: the indicators of each tree add up to one, so that without a penalty leaf
+        values are not determined.
     loss : str or Loss, default="logistic"
         Any loss of the package; ``"logistic"`` gives ``predict_proba``.
     constraint : constraint or None, default=CovarianceBound
@@ -75,6 +79,8 @@ class FairTreeClassifier(FairClassifier):
     coef_ : ndarray of shape (1, n_leaves)
         The learned leaf values, ensemble after ensemble and tree after tree, in the order of :class:`LeafFeatures`.
     intercept_ : ndarray of shape (1,)
+    C_ : float
+        The weight of the loss that was used.
     {attributes}
 
     Examples
@@ -93,7 +99,7 @@ class FairTreeClassifier(FairClassifier):
         self,
         estimator: Any = None,
         *,
-        C: float = 0.1,
+        C: float | str = "auto",
         loss: str | Loss = "logistic",
         constraint: Any = CovarianceBound,
         rounds: int = 1,
@@ -104,7 +110,7 @@ class FairTreeClassifier(FairClassifier):
         max_iter: int = 200,
     ) -> None:
         self.estimator = estimator
-        self.C = C
+        self.C: Any = C
         self.loss = loss
         self.constraint = constraint
         self.rounds = rounds
@@ -125,11 +131,6 @@ class FairTreeClassifier(FairClassifier):
     ) -> TrainingData:
         """Check the features as numbers, and keep them as the ensemble takes them."""
         check_rounds(self.rounds, self._constraint())
-        if np.isinf(self.C):
-            raise ValueError(
-                "C must be finite: the leaf indicators of each tree add up to one, so that leaf values are not "
-                "determined without a penalty."
-            )
         check_container(X, "X")
         data = validate_training(
             self,
@@ -143,16 +144,31 @@ class FairTreeClassifier(FairClassifier):
         rows = X if hasattr(X, "shape") else np.asarray(X)
         if len(data.kept) < data.n_given:
             rows = _safe_indexing(rows, data.kept)
+        if check_flag(self.prefit, "prefit"):
+            _check_fitted_ensemble(self._ensemble(), data)
         return replace(data, X=rows)
+
+    def _weight_of_loss(self, data: TrainingData) -> float:
+        """Return ``C``, chosen on people held out if it is "auto"."""
+        if isinstance(self.C, str) and self.C == "auto":
+            fit_intercept = check_flag(self.fit_intercept, "fit_intercept")
+            self.C_ = choose_penalty(self._ensemble(), data, self._loss(), fit_intercept, bool(self.prefit))
+            return self.C_
+        if isinstance(self.C, str):
+            raise ValueError(f"C must be a number or 'auto', got {self.C!r}.")
+        self.C_ = check_number(self.C, "C", positive=True, allow_inf=True)
+        if np.isinf(self.C_):
+            raise ValueError(
+                "C must be finite: the leaf indicators of each tree add up to one, so that leaf values are not "
+                "determined without a penalty."
+            )
+        return self.C_
 
     def _feature_map(self, data: TrainingData) -> LeafMap:
         """Return the leaves of the ensemble grown on the labels, or of the one that was given."""
         ensemble = self._ensemble()
-        if check_flag(self.prefit, "prefit"):
-            forest = Forest([ensemble])
-            _check_features(ensemble, data)
-            return LeafMap.of(forest, data.X)
-        return LeafMap.of(Forest([grow(ensemble, data, data.y)]), data.X)
+        fitted = ensemble if self.prefit else grow(ensemble, data, data.y)
+        return LeafMap.of(Forest([fitted]), data.X)
 
     def _refine(self, task: Task, constraint: Constraint | None) -> Task:
         """Grow further trees for what the constraint asks."""
@@ -194,8 +210,9 @@ class FairTreeClassifier(FairClassifier):
         return tags
 
 
-def _check_features(ensemble: Any, data: TrainingData) -> None:
-    """Raise if a fitted ensemble is not for two classes, or has a sensitive attribute by name among its features."""
+def _check_fitted_ensemble(ensemble: Any, data: TrainingData) -> None:
+    """Raise unless an ensemble is fitted, for two classes, and without a sensitive attribute among its features."""
+    read_leaves(ensemble)
     if len(ensemble.classes_) != 2:
         raise ValueError(f"The fitted ensemble is for {len(ensemble.classes_)} classes; it must be for two.")
     names = next((getattr(ensemble, a) for a in ("feature_names_in_", "feature_names_") if hasattr(ensemble, a)), ())
