@@ -195,7 +195,7 @@ class Case:
         rate = float(self.train.y.mean())
         for level in sorted(self.levels):
             for _ in range(2 if seen else 3):
-                bound = _next_bound(seen, level, rate)
+                bound = next_bound(seen, level, rate)
                 if bound is None:
                     break
                 look(bound)
@@ -283,7 +283,7 @@ def _plain():
     return LogisticRegression(solver="newton-cholesky")
 
 
-def _next_bound(seen, level, rate):
+def next_bound(seen, level, rate):
     """Return the difference bound to try next, None where the last ones are close enough to the level."""
     points = sorted((bound, f["train_p"]) for bound, f in seen.items())
     reached = [b for b, p in points if p >= level]

@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 SECTIONS = (
     "speed",
     "quality",
+    "trees",
     "individual",
     "frontier",
     "kernels",
