@@ -220,19 +220,17 @@ def test_the_classifier_is_the_linear_one_on_its_leaves(name):
     assert abs(model.covariance_).max() < 1e-10
 
 
-@pytest.mark.parametrize(
-    "constraint",
-    [
-        None,
-        CovarianceBound(0.05),
-        CovarianceBound(0.0, notion="true_positive_rate"),
-        PRuleBound(85),
-        LossBound(0.05),
-        IndividualLossBound(0.5),
-    ],
-    ids=lambda c: type(c).__name__,
-)
-@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+CONSTRAINTS = [
+    None,
+    CovarianceBound(0.05),
+    CovarianceBound(0.0, notion="true_positive_rate"),
+    PRuleBound(85),
+    LossBound(0.05),
+]
+CASES = [(c, loss) for c in CONSTRAINTS for loss in ("logistic", "hinge")] + [(IndividualLossBound(0.5), "logistic")]
+
+
+@pytest.mark.parametrize(("constraint", "loss"), CASES)
 def test_every_constraint_and_loss(constraint, loss):
     X, y, z = make_people(200)
     people = pd.DataFrame({"sex": z, "age": X[:, 3] ** 2}) if not isinstance(constraint, PRuleBound) else z
