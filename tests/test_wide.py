@@ -23,6 +23,7 @@ from fairmargin.losses import get_loss
 from fairmargin.problem import Problem
 from fairmargin.solvers import matrix_free, newton, solve
 from fairmargin.solvers.curvature import Curvature
+from fairmargin.solvers.evaluation import add_gradient, evaluate
 from fairmargin.solvers.matrix_free import MatrixFree, choose_model
 from fairmargin.solvers.projected_cg import QuadraticModel, minimise_model
 from fairmargin.solvers.quadratic_step import Factor, constrained_step
@@ -121,6 +122,20 @@ def bare_problem(X, C=1.0):
     ridge = np.append(np.ones(p - 1), 0.0)
     y = np.where(rng.random(n) < 0.5, -1.0, 1.0)
     return Problem(design, y, np.full(n, C), get_loss("logistic"), ridge, np.empty((0, p)), np.empty(0), np.empty(0))
+
+
+def test_an_intercept_that_alone_is_off_is_moved():
+    X, _, _ = text(n=300, d=40)
+    problem = bare_problem(X)
+    optimum = solve(problem).theta
+    theta = optimum + 0.05 * (np.arange(len(optimum)) == len(optimum) - 1)
+    point = add_gradient(problem, evaluate(problem, theta, problem.design.matvec(theta)), True)
+    excess = problem.objective(theta, point.scores) - problem.objective(optimum, problem.design.matvec(optimum))
+    step, _ = MatrixFree(problem).step(point, np.zeros(0), excess, np.inf, 0.5 * excess)
+    left = problem.objective(theta + step, problem.design.matvec(theta + step)) - problem.objective(
+        optimum, problem.design.matvec(optimum)
+    )
+    assert left < 0.5 * excess
 
 
 def test_hessians_take_over_where_products_are_too_many(monkeypatch):

@@ -213,10 +213,15 @@ class _Test:
         self._enough: float | None = None
 
     def is_enough(self, r: Array) -> bool:
-        """Whether ``r`` is small enough; the first one asked about sets the measure."""
+        """Whether ``r`` is small enough; the first one asked about sets the measure and never is.
+
+        The gap that is to be closed has a share of the intercept in it, which centring leaves out: without a first
+        product, a point whose intercept alone is off would stay where it is.
+        """
         worth = self._worth(self.hessian.centre(r))
         if self._enough is None:
             self._enough = max(self.share * worth, self.floor)
+            return False
         return worth <= self._enough
 
     def _worth(self, r: Array) -> float:
