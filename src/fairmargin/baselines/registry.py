@@ -119,7 +119,8 @@ METHODS: tuple[Method, ...] = (
         SituationTestingCorrection,
         SituationTestingCorrection,
         dial="t",
-        settings=(0.3, 0.1, 0.0),
+        settings=(0.5, 0.3, 0.1),
+        takes_categories=True,
     ),
     _method(
         "prejudice-remover",
@@ -137,7 +138,7 @@ METHODS: tuple[Method, ...] = (
         FairnessThroughAwareness,
         FairnessThroughAwareness,
         dial="scale",
-        settings=(2.0, 1.0, 0.5),
+        settings=(1.0, 0.7, 0.5),
     ),
     _method(
         "fair-representations",
