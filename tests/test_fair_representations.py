@@ -61,7 +61,7 @@ def test_parity_has_a_price(people):
     assert gap(fair.predict(X), z) < 0.5 * gap(plain.predict(X), z)
 
     def apart(model):
-        M = model.transform(X)
+        M = model.represent(X)
         return np.abs(M[z == 1].mean(axis=0) - M[z == 0].mean(axis=0)).sum()
 
     assert apart(fair) < 0.2 * apart(plain)
@@ -108,7 +108,7 @@ def test_group_weights_need_z_to_decide(people):
 def test_a_representation_is_a_share_of_prototypes(people):
     X, y, z = people
     model = FairRepresentations(3, parity=0.1, random_state=0).fit(X, y, sensitive_features=z)
-    M = model.transform(X)
+    M = model.represent(X)
     assert M.shape == (1000, 3)
     assert M.sum(axis=1) == pytest.approx(np.ones(1000))
     assert model.reconstruct(X) == pytest.approx(M @ model.prototypes_)

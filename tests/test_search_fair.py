@@ -20,6 +20,12 @@ def test_two_sided_weights_by_hand():
     assert b == pytest.approx(np.log(5), rel=1e-5)
 
 
+def test_weights_on_one_side_only():
+    X = np.zeros((2, 1))
+    assert minimise_two_sided(X, np.ones(2), np.zeros(2), loss="hinge", C=1.0) == (0.0, 1.0)
+    assert minimise_two_sided(X, np.zeros(2), np.ones(2), loss="hinge", C=1.0) == (0.0, -1.0)
+
+
 def test_the_search_by_hand():
     # One feature, which tells the group. With next to no ridge, group a (1 of 4 positive) is accepted as soon as
     # 1 + 9 lambda >= 3 and group b (4 of 5) refused as soon as 4 < 1 + 9 lambda: all are accepted in between.

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from fairmargin.sensitive import read_columns
 
@@ -190,8 +190,13 @@ def encode_labels(y: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     check_consistent_length(X, labels)
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
+    if len(classes) == 1:
+        raise ValueError(f"y must have two classes, got 1 class: {_listed(classes)}.")
     if len(classes) != 2:
-        raise ValueError(f"Classification is binary: y must have two classes, got {len(classes)}.")
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {type_of_target(labels)}: "
+            f"y must have two classes, got {len(classes)}."
+        )
     return codes, classes
 
 

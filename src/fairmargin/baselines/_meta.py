@@ -79,6 +79,7 @@ class ScoredClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the class (n,) of each row of ``X`` (n, d); the sensitive attribute is not needed."""
+        check_is_fitted(self)
         return self.classes_[(self.decision_function(X) >= 0).astype(np.intp)]
 
     def __sklearn_tags__(self) -> Any:
@@ -103,6 +104,7 @@ class AwareClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Predict the class (n,) of each row of ``X`` (n, d), given its value of the sensitive attribute."""
+        check_is_fitted(self)
         score = self.decision_function(X, sensitive_features=sensitive_features)
         return self.classes_[(score >= 0).astype(np.intp)]
 

@@ -206,8 +206,8 @@ class PrejudiceRemover(AwareClassifier):
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> PrejudiceRemover:
         """Fit on ``X`` (n, d), ``y`` (n,) and z (n,), with optional weights (n,)."""
         self._check_parameters()
-        groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
         label, classes = encode_labels(y, X)
+        groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
         X = validate_data(self, X, dtype=np.float64)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         totals = cell_totals(group, label, groups, classes, weight)
