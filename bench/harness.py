@@ -28,7 +28,19 @@ import numpy as np
 import psutil
 
 _MMAP_THRESHOLD = -3  # of glibc's mallopt
-PEERS = ("scikit-learn", "glum", "tabmat", "scikit-lego", "cvxpy", "clarabel", "ecos", "scs", "fairlearn")
+PEERS = (
+    "scikit-learn",
+    "glum",
+    "tabmat",
+    "scikit-lego",
+    "cvxpy",
+    "clarabel",
+    "ecos",
+    "scs",
+    "fairlearn",
+    "aif360",
+    "ethicml",
+)
 
 
 @dataclass

@@ -27,6 +27,7 @@ SECTIONS = (
     "quality",
     "trees",
     "individual",
+    "baselines",
     "frontier",
     "kernels",
     "large",
