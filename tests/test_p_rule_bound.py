@@ -187,6 +187,28 @@ def test_small_groups_are_warned_of():
         FairLogisticRegression(constraint=PRuleBound(60)).fit(X, y, sensitive_features=z)
 
 
+@quiet
+@pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning")
+@pytest.mark.parametrize("estimator", [FairLogisticRegression, FairLinearSVC])
+def test_the_rates_of_small_groups_are_smoothed_if_asked(estimator):
+    """Forty people whose noise would cost everybody else: smoothed, the rule costs less and holds for the others."""
+    rng = np.random.default_rng(0)
+    X, y, z = people(3000, seed=5)
+    z = np.where(np.arange(3000) < 40, "rare", z)
+    y[:40] = rng.random(40) < 0.1
+    X[:40, 1] -= 2.0
+    plain = estimator(constraint=PRuleBound(85)).fit(X, y, sensitive_features=z)
+    smooth = estimator(constraint=PRuleBound(85, smooth_below=1000)).fit(X, y, sensitive_features=z)
+    assert smooth.score(X, y) > plain.score(X, y)
+    assert smooth.p_rule_ == pytest.approx(p_rule(y, smooth.predict(X), sensitive_features=z))
+    assert plain.p_rule_ >= 85 > smooth.p_rule_
+    accepted = smooth.predict(X) == 1
+    rates = [accepted[z == g].mean() for g in ("0", "1")]
+    assert min(rates) / max(rates) >= 0.80
+    with pytest.raises(ValueError, match="smooth_below must be"):
+        PRuleBound(80, smooth_below=0.5)
+
+
 def small_problem(seed):
     """Some 20 to 60 people with two or three features, at times with ties and outliers, in two or three groups."""
     rng = np.random.default_rng(seed)

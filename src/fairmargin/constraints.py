@@ -304,6 +304,12 @@ class PRuleBound(Constraint):
         people trained on, that a classifier must keep to be tested: deciding nearly the same for everybody keeps
         every rule.
 
+    smooth_below : int, optional
+        Size under which a group's rate is not taken as it is in training: the group is filled up to this size with
+        people who are accepted at the rate of everybody else (its rate is shrunk towards the others'), so that a
+        search does not chase the noise of a few people. The rule then holds for the smoothed rates; ``p_rule_`` is
+        that of the decisions themselves. It has no part in a test of ``confidence``.
+
     Examples
     --------
     >>> PRuleBound(80)
@@ -320,6 +326,7 @@ class PRuleBound(Constraint):
     random_state: int = field(default=0, kw_only=True)
     guarantee: str = field(default="exact", kw_only=True)
     min_gain: float = field(default=0.25, kw_only=True)
+    smooth_below: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self._check_rule()
@@ -340,6 +347,9 @@ class PRuleBound(Constraint):
             or self.random_state < 0
         ):
             raise ValueError(f"random_state must be a whole number from 0 on, got {self.random_state!r}.")
+        below = self.smooth_below
+        if below is not None and (isinstance(below, bool) or not isinstance(below, Integral) or below < 1):
+            raise ValueError(f"smooth_below must be None or a number of people from 1 on, got {below!r}.")
         if not isinstance(self.min_gain, Real) or not 0.0 <= float(self.min_gain) <= 1.0:
             raise ValueError(f"min_gain must be a share from 0 to 1, got {self.min_gain!r}.")
 

@@ -100,6 +100,18 @@ class GroupCounts:
         """Number of groups with a positive weight."""
         return int(np.count_nonzero(self.weight > 0))
 
+    def smoothed(self, size: float) -> GroupCounts:
+        """Return the counts with every group of fewer than ``size`` people filled up to ``size``.
+
+        Those added are accepted at the rate of everybody outside the group: ``(x + m r) / (n + m)`` with ``m`` people
+        added is the usual shrinkage of a small group's rate towards the rate ``r`` of the rest.
+        """
+        few = (self.people > 0) & (self.people < size)
+        added = np.where(few, self.weight * (size / np.maximum(self.people, 1) - 1.0), 0.0)
+        rest = np.nan_to_num(self.rate_of_rest)
+        positives = self.positives + self._per_group(added) * rest
+        return replace(self, weight=self.weight + added, positives=positives)
+
     def ratio(self, method: str = "one_vs_rest") -> Any:
         """Return the p of the p%-rule as a share, one number per decision rule; nan if nobody is accepted.
 

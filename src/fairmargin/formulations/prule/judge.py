@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import PRuleBound
-from fairmargin.decisions import Population, least_ratio
+from fairmargin.decisions import GroupCounts, Population, least_ratio
 from fairmargin.exceptions import SmallGroupWarning, TrivialClassifierWarning
 from fairmargin.formulations.task import Task
 
@@ -45,17 +45,30 @@ class Judge:
         How groups are compared, as in :func:`fairmargin.p_rule`.
     may_cut : bool
         Whether the intercept may be moved; without one, the only cut is at zero.
+    smooth_below : float
+        Size up to which groups are filled for their rates (:meth:`fairmargin.decisions.GroupCounts.smoothed`).
     """
 
     people: Population
     percent: float
     method: str
     may_cut: bool
+    smooth_below: float = 0.0
 
-    def reached(self, scores: Array) -> float:
+    def reached(self, scores: Array, *, smoothed: bool = True) -> float:
         """Return the p, in percent, that the decisions ``scores >= 0`` reach; 100 if nobody is accepted."""
-        reached = float(least_ratio(self.people.counts(scores >= 0), self.method))
+        counts = self.people.counts(scores >= 0)
+        reached = float(least_ratio(self._smoothed(counts) if smoothed else counts, self.method))
         return 100.0 if math.isnan(reached) else reached
+
+    def _smoothed(self, counts: list[GroupCounts]) -> list[GroupCounts]:
+        return [c.smoothed(self.smooth_below) for c in counts] if self.smooth_below else counts
+
+    @property
+    def trust(self) -> list[Array]:
+        """By attribute, the share of its own gap that a group's smoothed rate keeps, (G,)."""
+        size = max(self.smooth_below, 1.0)
+        return [np.minimum(c.people / size, 1.0) for c in self.people.group_totals]
 
     def keeps(self, scores: Array) -> bool:
         """Whether the decisions ``scores >= 0`` reach the rule."""
@@ -90,7 +103,7 @@ class Judge:
         ceiling = float(ranking.accuracy.max(initial=0.0))
         cuts = np.flatnonzero(ranking.accuracy >= floor)
         if len(cuts):
-            cuts = cuts[least_ratio(ranking.counts(cuts), self.method) >= self.percent]
+            cuts = cuts[least_ratio(self._smoothed(ranking.counts(cuts)), self.method) >= self.percent]
         if not len(cuts):
             return None, ceiling
         best = cuts[ranking.accuracy[cuts] >= ranking.accuracy[cuts].max() - TIED]
@@ -171,4 +184,5 @@ def make_judge(constraint: PRuleBound, task: Task) -> Judge:
     """Return the judge of a constraint on the data of a task; raise for an attribute without groups."""
     people = Population(task.data.y > 0, task.data.people_weight, task.sensitive.attributes)
     people.group_totals  # noqa: B018 - raises for numeric attributes
-    return Judge(people, float(constraint.p), constraint.method, task.problem.design.fit_intercept)
+    may_cut, below = task.problem.design.fit_intercept, float(constraint.smooth_below or 0)
+    return Judge(people, float(constraint.p), constraint.method, may_cut, below)

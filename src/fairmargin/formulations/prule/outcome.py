@@ -51,7 +51,7 @@ class PRuleOutcome(Outcome):
 
     def fitted_attributes(self) -> dict[str, Any]:
         """Return the fitted attributes, with the rule that the final decisions reach."""
-        return super().fitted_attributes() | {"p_rule_": self.judge.reached(self.solution.scores)}
+        return super().fitted_attributes() | {"p_rule_": self.judge.reached(self.solution.scores, smoothed=False)}
 
     def broken(self, scores: Array) -> Array:
         """Return by how many percentage points the decisions miss the rule; not positive where they keep it."""

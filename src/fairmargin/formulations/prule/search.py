@@ -236,7 +236,7 @@ def _look_along_covariance(scout: Scout, walk: _Walk) -> None:
 def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
     """Look for prices that close the gaps, along the ray through them, and at other prices near the best."""
     family = DecisionFamily(scout.rough, scout.start)
-    prices = close_gaps(family, walk.judge.allowed_ratio, walk.judged)
+    prices = close_gaps(family, walk.judge.allowed_ratio, walk.judged, _trust(walk.judge))
     walk.along(Prices(family, prices), [1.0], walk.step / 2)
     if len(prices) > 1:
         _polish(family, walk)
@@ -250,14 +250,18 @@ _LOOKS: dict[str, _Look] = {"decisions": _look_along_decisions, "covariance": _l
 
 
 def close_gaps(
-    family: DecisionFamily, ratio: float, visit: Callable[[Candidate], object] = lambda candidate: None
+    family: DecisionFamily,
+    ratio: float,
+    visit: Callable[[Candidate], object] = lambda candidate: None,
+    trust: Array | float = 1.0,
 ) -> Array:
     """Return prices at which the decisions about reach a ratio of rates at the solution's own intercept.
 
     The gap between a group and the rest falls as the group's price rises. As in a dual ascent, a price rises while
     its gap exceeds what the ratio allows and falls, at most to zero, while it does not. Each price moves by a step of
     its own, which is halved where the direction changes and grows by a fifth where it does not (resilient
-    propagation, Rprop): gaps of rare groups jump, so that their size says little about the right step.
+    propagation, Rprop): gaps of rare groups jump, so that their size says little about the right step. ``trust`` is
+    the share of each gap that counts.
     """
     unit = _STEP / 2 ** (
         2 * _HALVINGS
@@ -267,6 +271,7 @@ def close_gaps(
     scores = family.free.scores
     for _ in range(_SOLVES):
         gap, allowed = family.gaps(scores, ratio)
+        gap = gap * trust
         excess = float(np.max(np.abs(gap) - allowed))
         if excess < least:
             best, least = prices, excess
@@ -282,6 +287,11 @@ def close_gaps(
         visit(candidate)
         scores = candidate.solution.scores
     return best
+
+
+def _trust(judge: Judge) -> Array:
+    """Return the share of each column's gap that smoothed rates keep; of two groups, that of the smaller."""
+    return np.concatenate([t if len(t) > 2 else [t.min()] for t in judge.trust])
 
 
 def _polish(family: DecisionFamily, walk: _Walk) -> None:

@@ -11,7 +11,7 @@ the answer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class SafetySequence:
 
     def __init__(self, task: Task, constraint: PRuleBound, n_test: float) -> None:
         self.task, self.constraint = task, constraint
-        self.judge = make_judge(constraint, task)
+        self.judge = make_judge(replace(constraint, smooth_below=None), task)  # a test is about the rates themselves
         self.share = n_test / len(task.data.y)
         self.free = unconstrained(task)
         people = self.judge.people
