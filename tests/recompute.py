@@ -207,27 +207,30 @@ def bound_of(c, name, category, labels):
     return float(asked.get(category, np.inf))
 
 
-def p_rule_of(decisions, values, weight, smooth_below=None):
+def p_rule_of(decisions, values, weight, least=1, smooth_below=None):
     """Return the least ratio of positive rates between a group and the rest, either way round, in percent.
 
-    Groups of fewer than ``smooth_below`` people are filled up to it with people accepted at the rate of the rest.
+    Only where both are at least ``least`` people (of a positive weight); 100 where that is nowhere. Groups of fewer
+    than ``smooth_below`` people are filled up to it with people accepted at the rate of the rest.
     """
     groups = np.asarray(values).astype(str)
-    total, accepted = {}, {}
+    total, accepted, people = {}, {}, {}
     for group in np.unique(groups[weight > 0]):
         inside = groups == group
         total[group], accepted[group] = weight[inside].sum(), weight[inside] @ decisions[inside]
-        people = np.sum(inside & (weight > 0))
-        if smooth_below is not None and people < smooth_below:
-            more = total[group] * (smooth_below / people - 1)
+        people[group] = np.sum(inside & (weight > 0))
+        if smooth_below is not None and people[group] < smooth_below:
+            more = total[group] * (smooth_below / people[group] - 1)
             accepted[group] += more * np.average(decisions[~inside], weights=weight[~inside])
             total[group] += more
     ratios = []
     for group in total:
+        if min(people[group], sum(people.values()) - people[group]) < least:
+            continue
         a = accepted[group] / total[group]
         b = (sum(accepted.values()) - accepted[group]) / (sum(total.values()) - total[group])
         ratios.append(min(a, b) / max(a, b) if max(a, b) > 0 else np.nan)
-    return 100 * min(ratios)
+    return 100 * min(ratios, default=1.0)
 
 
 def stated_tolerance(model):
@@ -300,7 +303,7 @@ def rule_faults(seen):
     given = dict(named_columns(seen.people))
     for name in dict.fromkeys(model.covariance_.index.get_level_values(0)):
         below = None if model.constraint.confidence is not None else model.constraint.smooth_below
-        reached = p_rule_of(seen.scores >= 0, given[str(name)], seen.weight, below)
+        reached = p_rule_of(seen.scores >= 0, given[str(name)], seen.weight, model.constraint.min_people, below)
         nobody = not np.any(seen.scores[seen.weight > 0] >= 0)  # 0/0: rates are equal, a ratio there is not
         if not nobody and not reached >= model.constraint.p - 1e-9:
             found.append(f"a {reached!r}%-rule of {name!r}, asked for {model.constraint.p!r}")

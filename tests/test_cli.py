@@ -69,7 +69,7 @@ def test_audit_prints_writes_and_gates(folder, capsys):
     assert run(["audit", "people.csv", *ASK, "--fail-under", "99.9", "-q"]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert re.fullmatch(r"fairmargin: the ratio of sex = woman is [\d.]+%, under 99.9%\n", err)
+    assert re.fullmatch(r"fairmargin: the p%-rule of sex = woman \(each group .*\) is [\d.]+%, under 99.9%\n", err)
 
 
 def test_audit_of_decisions_and_of_a_model(folder, model, capsys):

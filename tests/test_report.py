@@ -10,11 +10,12 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
+from statsmodels.stats.proportion import proportion_confint
 
 from fairmargin import FairLogisticRegression, FairnessFrontier, p_rule
 from fairmargin.audit import audit
 from fairmargin.formatting import clean
+from fairmargin.rate_statistics import ratio_interval
 from fairmargin.report import audit_summary, frontier_summary, to_html, to_json, to_markdown
 from fairmargin.report.evaluation import evaluate
 from fairmargin.report.proof import OPTIMAL, SEARCHED, UNPROVED, describe_proof
@@ -148,7 +149,7 @@ def test_intervals_are_statsmodels(study):
     k = [int(np.sum(accepted & woman)), int(np.sum(accepted & ~woman))]
     n = [int(woman.sum()), int((~woman).sum())]
     a, b = (0, 1) if k[0] / n[0] <= k[1] / n[1] else (1, 0)
-    low, high = confint_proportions_2indep(k[a], n[a], k[b], n[b], compare="ratio", method="log-adjusted")
+    low, high = ratio_interval(k[a], n[a], k[b], n[b])
     row = result["attributes"][0]
     assert (row["low"], row["high"]) == pytest.approx((100 * low, min(100.0, 100 * high)))
     assert row["group"] == ("woman" if a == 0 else "man")
@@ -393,7 +394,7 @@ def test_nobody_accepted_is_said():
     )
     summary = trace(prepare(table_of_frame(frame, "rare"), target="y", sensitive=["g"]), make_estimator(), n_points=3)
     assert summary["points"][0]["test"]["p_rule"] is None
-    assert any("nobody gets the positive decision" in note for note in summary["notes"])
+    assert any("nobody gets the positive decision" in note for note in summary["warnings"])
     assert "NaN" not in to_json(summary)
     assert "not defined (0/0)" in to_html(summary)
 

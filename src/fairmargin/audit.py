@@ -1,13 +1,14 @@
 """Screening decisions for disparate impact, group by group and with intervals.
 
-For every group of every sensitive attribute: size, positive rate, ratio and difference against a reference group
-with 95% intervals, Fisher's exact test, the number of standard deviations, the shortfall in people, and what one
+For every group of every sensitive attribute: size, positive rate, ratio and difference against other people with 95%
+intervals, Fisher's exact test, the number of standard deviations, the shortfall in people, and what one
 changed decision would do. The statistics are computed by scipy and statsmodels.
 
-What is compared. The reference group of an attribute is the one with the highest positive rate among the groups
-that are large enough (``min_people`` people, and 2% of all), unless one is named. P-values are corrected for the
-number of comparisons in the whole table (Holm). A group with fewer than ``min_people`` people is listed, but
-nothing is concluded about it.
+What is compared. Each group is compared with everybody else, as :func:`fairmargin.p_rule` does: ``rule`` is the lower
+of the two rates in percent of the higher. With ``method="between_groups"``, of two groups, and where a reference is
+named, groups are compared with a reference group: the one with the highest rate of those with enough people, unless
+one is named. P-values are corrected for the number of comparisons that are judged (Holm). A group with fewer than
+``min_people`` people, or with fewer to compare it with, is listed, but nothing is concluded about it.
 
 This is a screen. It finds differences worth explaining; whether a difference is justified or lawful is not a question
 that a table answers, and the result does not claim to.
@@ -19,18 +20,18 @@ import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairmargin.decisions import GroupCounts, count_groups, least_ratio
+from fairmargin.decisions import RULES, GroupCounts, count_groups, least_ratio
 from fairmargin.discrimination_rules import DiscriminationRule, find_discrimination_rules
 from fairmargin.inputs import check_container
 from fairmargin.metrics import decision_boundary_covariance
 from fairmargin.proxies import Proxy, find_proxies
+from fairmargin.rate_statistics import compare_rates, rate_interval, ratio_interval, statsmodels_module
 from fairmargin.sensitive import Attribute, encode_sensitive
 from fairmargin.validation import check_count, check_number
 
@@ -39,23 +40,27 @@ __all__ = ["FINDINGS", "Audit", "AuditedAttribute", "Group", "Proxy", "audit", "
 Array = NDArray[np.float64]
 
 REFERENCE = "reference"
+REST = "everybody else"
 TOO_FEW = "too few people to say"
 UNDEFINED = "nobody gets the positive decision"
 BELOW = "below the threshold, beyond chance"
 BELOW_MAYBE = "below the threshold, may be chance"
+ABOVE = "others are below the threshold, beyond chance"
+ABOVE_MAYBE = "others are below the threshold, may be chance"
 DIFFERENT = "above the threshold, but different beyond chance"
 NOTHING = "no difference found"
 FINDINGS = {
     REFERENCE: "the group that the others are compared with",
-    TOO_FEW: "the group is so small that its rate says little",
-    UNDEFINED: "the rates of this group and of the reference are both zero",
+    TOO_FEW: "the group, or the people it is compared with, are so few that their rate says little",
+    UNDEFINED: "the rates of this group and of those it is compared with are both zero",
     BELOW: "the ratio of rates is below the threshold, and chance alone seldom makes such a difference",
     BELOW_MAYBE: "the ratio of rates is below the threshold, but chance alone may well make such a difference",
+    ABOVE: "the others' rate in percent of this group's is below the threshold, and chance alone seldom does that",
+    ABOVE_MAYBE: "the others' rate in percent of this group's is below the threshold, but chance may well do that",
     DIFFERENT: "the ratio of rates reaches the threshold, yet chance alone seldom makes such a difference",
     NOTHING: "the ratio of rates reaches the threshold, and chance alone may well make such a difference",
 }
 _RULES = 10  # discriminatory rules of each kind on the list: more than anybody reads
-_MIN_SHARE = 0.02  # groups under 2% of the people are not made the reference
 
 
 @dataclass(frozen=True)
@@ -69,16 +74,19 @@ class Group:
     rate : float
         Share of positive decisions, with its 95% interval (Wilson) in ``rate_low``, ``rate_high``.
     ratio : float
-        Percent of the reference group's rate; the interval is that of the logarithm of the ratio with half a
-        person added (Walters), from statsmodels.
+        Percent of the rate of those the group is compared with; for the interval see
+        :func:`fairmargin.rate_statistics.ratio_interval`.
+    rule : float
+        What the threshold is held against: ``ratio`` or, where groups are compared with everybody else, the lower
+        rate in percent of the higher.
     difference : float
-        Rate less the reference group's; the interval is Newcombe's.
+        Rate less the others'; the interval is Newcombe's.
     z : float
         Standard deviations between the two rates, pooled variance.
     p_value, p_adjusted : float
-        Fisher's exact test, two-sided; the second corrected for the number of comparisons.
+        Fisher's exact test, two-sided; the second corrected for the number of comparisons that are judged.
     shortfall : float
-        Positive decisions that the group lacks to have the reference group's rate; negative for a surplus.
+        Positive decisions that the group lacks to have the others' rate; negative for a surplus.
     ratio_one_more, ratio_one_fewer : float
         The ratio if one more, or one fewer, of the group's people had the positive decision.
     one_decision_matters : bool
@@ -96,6 +104,7 @@ class Group:
     rate: float
     rate_low: float
     rate_high: float
+    rule: float | None = None
     ratio: float | None = None
     ratio_low: float | None = None
     ratio_high: float | None = None
@@ -117,15 +126,16 @@ class Group:
 class AuditedAttribute:
     """One attribute (or the intersection of all), its measures over all groups, and its groups.
 
-    ``p_rule`` compares each group with everybody else, as :func:`fairmargin.p_rule` does, and
-    ``p_rule_between_groups`` the lowest with the highest rate; both in percent, small groups included.
+    ``reference`` is whom groups are compared with. ``p_rule`` compares each group with everybody else, as
+    :func:`fairmargin.p_rule` does, and ``p_rule_between_groups`` the lowest with the highest rate; both in percent,
+    of comparisons with enough people on both sides, None if there are none.
     """
 
     name: str
     reference: str
     p_rule: float | None
     p_rule_between_groups: float | None
-    cv_score: float
+    cv_score: float | None
     groups: tuple[Group, ...]
     covariance: tuple[tuple[str, float], ...] = ()
     intersection: bool = False
@@ -145,6 +155,7 @@ class Audit:
     proxies: tuple[Proxy, ...] = ()
     rules: tuple[DiscriminationRule, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    method: str = "one_vs_rest"
 
     @property
     def groups(self) -> list[Group]:
@@ -158,9 +169,19 @@ class Audit:
 
     @property
     def lowest(self) -> Group | None:
-        """The group with the lowest ratio of those with enough people to say; None if there is none."""
-        said = [g for g in self.groups if g.ratio is not None and g.finding not in (REFERENCE, TOO_FEW)]
-        return min(said, key=lambda g: g.ratio or 0.0, default=None)
+        """The group with the lowest rule of those with enough people to say; None if there is none."""
+        said = [g for g in self.groups if g.rule is not None and g.finding not in (REFERENCE, TOO_FEW)]
+        return min(said, key=lambda g: g.rule or 0.0, default=None)
+
+    @property
+    def too_small(self) -> list[Group]:
+        """The groups about which nothing is concluded."""
+        return [g for g in self.groups if g.finding == TOO_FEW]
+
+    @property
+    def decides_alike(self) -> str | None:
+        """``"accepts"`` or ``"refuses"`` where everybody gets the same decision, else None."""
+        return {0: "refuses", self.people: "accepts"}.get(self.positives)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data: dicts, lists, text and finite numbers."""
@@ -168,6 +189,11 @@ class Audit:
         for attribute, row in zip(self.attributes, plain["attributes"], strict=True):
             row["covariance"] = [{"group": g, "value": v} for g, v in attribute.covariance]
         plain["lowest"] = None if self.lowest is None else asdict(self.lowest)
+        plain |= {"rule": RULES[self.method][0], "compared": RULES[self.method][1]}
+        plain |= {"decides_alike": self.decides_alike}
+        for group in (*(g for row in plain["attributes"] for g in row["groups"]), plain["lowest"] or {}):
+            if group.get("ratio") == math.inf:
+                group["ratio"] = None
         return plain
 
 
@@ -176,6 +202,7 @@ def audit(
     *,
     sensitive_features: Any,
     pos_label: Any = 1,
+    method: str = "one_vs_rest",
     scores: Any = None,
     reference: Mapping[str, Any] | None = None,
     intersections: bool = False,
@@ -195,14 +222,16 @@ def audit(
     sensitive_features : array, series or frame of shape (n,) or (n, k)
         Attributes with groups; cut numbers into groups first.
     pos_label : label, default=1
+    method : {"one_vs_rest", "between_groups"}, default="one_vs_rest"
+        Whether groups are compared with everybody else or with the group of the highest rate.
     scores : array of shape (n,), optional
         Values of a ``decision_function``; their covariance with the attributes is reported.
     reference : mapping from attribute to group, optional
-        Whom to compare with; by default the group with the highest rate.
+        Whom to compare the groups of an attribute with, instead.
     intersections : bool
         Whether to compare the groups that all attributes together make, too.
     threshold : float, default=80
-        Percent; the ratio below which a group is pointed out.
+        Percent; the rule below which a group is pointed out.
     confidence : float, default=0.95
     correction : str, default="holm"
         Any method of ``statsmodels.stats.multitest.multipletests``.
@@ -222,6 +251,8 @@ def audit(
     """
     check_container(decisions, "decisions")
     _check_options(threshold, confidence, min_people, max_groups)
+    if method not in RULES:
+        raise ValueError(f"method must be one of {', '.join(map(repr, RULES))}, got {method!r}.")
     positive = (np.asarray(decisions) == pos_label).ravel()
     if len(positive) == 0:
         raise ValueError("There are no decisions to audit.")
@@ -234,7 +265,7 @@ def audit(
             f"reference names {', '.join(map(repr, sorted(unknown, key=str)))}, which is no sensitive attribute; "
             f"there are {', '.join(repr(a.name) for a, _ in attributes)}."
         )
-    check = _Comparison(positive, threshold, confidence, min_people)
+    check = _Comparison(positive, threshold, confidence, min_people, method)
     rows = [check.attribute(a, merged, _named_reference(reference, a)) for a, merged in attributes]
     rows = [_with_covariance(row, a, scores) for row, (a, _) in zip(rows, attributes, strict=True)]
     if intersections:
@@ -252,9 +283,10 @@ def audit(
         float(confidence),
         correction,
         int(min_people),
-        tuple(_concluded(rows, threshold, 1.0 - confidence, correction, min_people)),
+        tuple(_concluded(rows, threshold, 1.0 - confidence, correction)),
         proxies,
         rules,
+        method=method,
     )
 
 
@@ -267,29 +299,6 @@ def _check_options(threshold: float, confidence: float, min_people: int, max_gro
     check_count(max_groups, "max_groups")
 
 
-def ratio_interval(k: int, n: int, k_ref: int, n_ref: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the interval of the ratio ``(k/n) / (k_ref/n_ref)``, from statsmodels (``log-adjusted``).
-
-    Where nobody of the group is positive the interval begins at 0. Where everybody of both is, that method
-    claims certainty, and Newcombe's interval of the difference is used instead.
-    """
-    interval = statsmodels_module("proportion").confint_proportions_2indep
-
-    if k == n and k_ref == n_ref:
-        low, _ = interval(k, n, k_ref, n_ref, compare="diff", method="newcomb", alpha=1.0 - confidence)
-        return 1.0 + float(low), 1.0 / (1.0 + float(low))
-    low, high = interval(k, n, k_ref, n_ref, compare="ratio", method="log-adjusted", alpha=1.0 - confidence)
-    return (0.0 if k == 0 else float(low)), float(high)
-
-
-def statsmodels_module(name: str) -> Any:
-    """Return a module of ``statsmodels.stats``, or say how to get it."""
-    try:
-        return import_module(f"statsmodels.stats.{name}")
-    except ImportError:
-        raise ImportError('The audit needs statsmodels: pip install "fairmargin[cli]".') from None
-
-
 @dataclass(frozen=True)
 class _Comparison:
     """Decisions, and by which numbers groups are compared."""
@@ -298,119 +307,111 @@ class _Comparison:
     threshold: float
     confidence: float
     min_people: int
+    method: str
 
-    def attribute(self, attribute: Attribute, merged: int, reference: str | None) -> AuditedAttribute:
-        """Compare the groups of one attribute with its reference group."""
+    def attribute(self, attribute: Attribute, merged: int, named: str | None) -> AuditedAttribute:
+        """Compare the groups of one attribute with everybody else, or with its reference group."""
         if len(attribute.categories) < 2:
             raise ValueError(
                 f"The sensitive attribute {attribute.name!r} has only one group ({attribute.categories[0]!r}): "
                 "there is nothing to compare."
             )
-        counts = count_groups(attribute, self.positive)
-        chosen = self._reference(counts, reference)
+        counts = count_groups(attribute, self.positive, min_people=self.min_people)
         rows = zip(attribute.categories, counts.positives, counts.people, strict=True)
         groups = [self._group(attribute.name, str(c), int(k), int(n)) for c, k, n in rows]
-        base = groups[chosen]
-        groups = [self._compared(g, base) if g is not base else replace(g, finding=REFERENCE) for g in groups]
+        if named is None and self.method == "one_vs_rest" and len(groups) > 2:
+            reference = REST
+            total = int(counts.positives.sum()), int(counts.people.sum())
+            groups = [self._compared(g, total[0] - g.positives, total[1] - g.people, both=True) for g in groups]
+        else:
+            base = groups[self._reference(counts, named)]
+            reference = base.group
+            groups = [
+                replace(g, finding=REFERENCE) if g is base else self._compared(g, base.positives, base.people)
+                for g in groups
+            ]
         if merged:
             groups[-1] = replace(groups[-1], merged=merged)
+        rules = {m: _finite(least_ratio([counts], m)) if counts.judged(m).any() else None for m in RULES}
         return AuditedAttribute(
             attribute.name,
-            base.group,
-            _finite(least_ratio([counts])),
-            _finite(least_ratio([counts], "between_groups")),
-            float(counts.difference()),
+            reference,
+            rules["one_vs_rest"],
+            rules["between_groups"],
+            float(counts.difference(self.method)) if counts.judged(self.method).any() else None,
             tuple(groups),
         )
 
     def _reference(self, counts: GroupCounts, named: str | None) -> int:
+        """Return the group named or, of those with enough people, the one with the highest rate."""
         if named is not None:
             return [str(c) for c in counts.categories].index(named)
-        people = counts.people
-        enough = (people >= self.min_people) & (people >= _MIN_SHARE * people.sum())
-        return int(np.argmax(np.where(enough, counts.rate, -1.0) if enough.any() else counts.rate))
+        eligible = counts.may_be_highest
+        return int(np.argmax(np.where(eligible, counts.rate, -1.0) if eligible.any() else counts.rate))
 
     def _group(self, attribute: str, name: str, k: int, n: int) -> Group:
-        proportion_confint = statsmodels_module("proportion").proportion_confint
+        return Group(attribute, name, n, k, k / n, *rate_interval(k, n, self.confidence))
 
-        low, high = proportion_confint(k, n, alpha=1.0 - self.confidence, method="wilson")
-        return Group(attribute, name, n, k, k / n, float(low), float(high))
-
-    def _compared(self, row: Group, base: Group) -> Group:
-        k, n, k_ref, n_ref = row.positives, row.people, base.positives, base.people
-        row = replace(row, **_test(k, n, k_ref, n_ref), **_difference(k, n, k_ref, n_ref, self.confidence))
+    def _compared(self, row: Group, k_ref: int, n_ref: int, *, both: bool = False) -> Group:
+        """Compare a group with ``k_ref`` of ``n_ref`` others; ``both`` if these may not be worse off either."""
+        k, n = row.positives, row.people
+        row = replace(row, **compare_rates(k, n, k_ref, n_ref, self.confidence))
+        if min(n, n_ref) < self.min_people:
+            row = replace(row, finding=TOO_FEW)
         if k_ref == 0:
-            return row
+            return row if k == 0 or not both else replace(row, rule=0.0, ratio=math.inf)
         ratio, more, fewer = (100.0 * _ratio(c, n, k_ref, n_ref) for c in (k, min(k + 1, n), max(k - 1, 0)))
         low, high = ratio_interval(k, n, k_ref, n_ref, self.confidence)
+        rules = [_two_sided(value) if both else value for value in (ratio, more, fewer)]
         return replace(
             row,
+            rule=rules[0],
             ratio=ratio,
             ratio_low=100.0 * low,
             ratio_high=100.0 * high,
             ratio_one_more=more,
             ratio_one_fewer=fewer,
-            one_decision_matters=fewer < self.threshold <= more,
+            one_decision_matters=min(rules) < self.threshold <= max(rules),
         )
+
+
+def _two_sided(ratio: float) -> float:
+    """Return the lower rate in percent of the higher."""
+    return ratio if ratio <= 100.0 else 1e4 / ratio
 
 
 def _ratio(k: int, n: int, k_ref: int, n_ref: int) -> float:
     return (k * n_ref) / (n * k_ref)
 
 
-def _test(k: int, n: int, k_ref: int, n_ref: int) -> dict[str, Any]:
-    from scipy.stats import fisher_exact
-
-    proportions_ztest = statsmodels_module("proportion").proportions_ztest
-
-    p_value = float(fisher_exact([[k, n - k], [k_ref, n_ref - k_ref]]).pvalue)
-    if k + k_ref in (0, n + n_ref):
-        return {"p_value": p_value, "z": None}  # no variance: all alike
-    return {"p_value": p_value, "z": float(proportions_ztest([k, k_ref], [n, n_ref])[0])}
-
-
-def _difference(k: int, n: int, k_ref: int, n_ref: int, confidence: float) -> dict[str, Any]:
-    interval = statsmodels_module("proportion").confint_proportions_2indep
-
-    low, high = interval(k, n, k_ref, n_ref, compare="diff", method="newcomb", alpha=1.0 - confidence)
-    return {
-        "difference": k / n - k_ref / n_ref,
-        "difference_low": float(low),
-        "difference_high": float(high),
-        "shortfall": n * k_ref / n_ref - k,
-    }
-
-
 def _concluded(
-    rows: list[AuditedAttribute], threshold: float, alpha: float, correction: str, min_people: int
+    rows: list[AuditedAttribute], threshold: float, alpha: float, correction: str
 ) -> list[AuditedAttribute]:
-    """Correct the p-values of the whole table for their number, and say what was found."""
+    """Correct the p-values of the groups that are judged for their number, and say what was found."""
     multipletests = statsmodels_module("multitest").multipletests
 
-    p_values = [g.p_value for row in rows for g in row.groups if g.p_value is not None]
-    adjusted = iter(multipletests(p_values, alpha=alpha, method=correction)[1].tolist())
+    judged = [g for row in rows for g in row.groups if g.finding not in (REFERENCE, TOO_FEW)]
+    p_values = [g.p_value for g in judged]
+    adjusted = iter(multipletests(p_values, alpha=alpha, method=correction)[1].tolist() if p_values else [])
     concluded = []
     for row in rows:
-        base = next(g for g in row.groups if g.finding == REFERENCE)
         groups = []
         for group in row.groups:
-            if group.p_value is not None:
+            if group.finding not in (REFERENCE, TOO_FEW):
                 group = replace(group, p_adjusted=float(next(adjusted)))
-            small = min(group.people, base.people) < min_people
-            groups.append(replace(group, finding=_finding(group, small, threshold, alpha)))
+                group = replace(group, finding=_finding(group, threshold, alpha))
+            groups.append(group)
         concluded.append(replace(row, groups=tuple(groups)))
     return concluded
 
 
-def _finding(group: Group, small: bool, threshold: float, alpha: float) -> str:
-    if group.finding == REFERENCE:
-        return REFERENCE
-    if small:
-        return TOO_FEW
-    if group.ratio is None:
+def _finding(group: Group, threshold: float, alpha: float) -> str:
+    if group.rule is None or group.ratio is None:
         return UNDEFINED if group.positives == 0 else NOTHING
     beyond = group.p_adjusted is not None and group.p_adjusted < alpha
-    if group.ratio < threshold:
+    if group.rule < threshold and group.ratio > 100.0:
+        return ABOVE if beyond else ABOVE_MAYBE
+    if group.rule < threshold:
         return BELOW if beyond else BELOW_MAYBE
     return DIFFERENT if beyond else NOTHING
 

@@ -289,6 +289,9 @@ class PRuleBound(Constraint):
         the most accurate place that keeps the rule.
     method : {"one_vs_rest", "between_groups"}, default="one_vs_rest"
         As in :func:`fairmargin.p_rule`.
+    min_people : int, default=1
+        Comparisons with fewer people on a side neither keep nor break the rule in the search. The test that
+        ``confidence`` asks for is of every group all the same.
     confidence : float, optional
         Probability with which the rule must hold for people not seen yet; None (default) for the people trained on.
     safety_size : float or int, default=0.5
@@ -321,6 +324,7 @@ class PRuleBound(Constraint):
     p: float
     path: str = "auto"
     method: str = "one_vs_rest"
+    min_people: int = field(default=1, kw_only=True)
     confidence: float | None = field(default=None, kw_only=True)
     safety_size: float = field(default=0.5, kw_only=True)
     random_state: int = field(default=0, kw_only=True)
@@ -362,6 +366,8 @@ class PRuleBound(Constraint):
             raise ValueError(f"path must be 'auto', 'covariance' or 'decisions', got {self.path!r}.")
         if self.method not in ("one_vs_rest", "between_groups"):
             raise ValueError(f"method must be 'one_vs_rest' or 'between_groups', got {self.method!r}.")
+        if isinstance(self.min_people, bool) or not isinstance(self.min_people, Integral) or self.min_people < 1:
+            raise ValueError(f"min_people must be a positive whole number, got {self.min_people!r}.")
 
 
 def check_confidence(confidence: Any) -> float:

@@ -8,6 +8,11 @@ Conventions. A group without people (or without weight) has no rate: it is nan a
 nobody at all gets the positive decision, ratios of rates are 0/0: they are nan here, and each caller decides what
 that means. If one group has no positive decision and another has one, the ratio is 0. Sums of whole-number weights
 are exact, in whatever order they are formed.
+
+One definition of the p%-rule serves every part of the package. By default (``"one_vs_rest"``, on the command line
+``rest``) each group is compared with everybody else; ``"between_groups"`` (``highest``) compares with the group of
+the highest rate, which is stricter. A comparison counts only if both of its sides have ``min_people`` people; people
+whose attribute is missing are compared with others, but are never the highest group.
 """
 
 from __future__ import annotations
@@ -20,9 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.sensitive import Attribute
+from fairmargin.sensitive import MISSING_GROUP, Attribute
 
 __all__ = [
+    "RULES",
     "Comparison",
     "GroupCounts",
     "Population",
@@ -35,6 +41,12 @@ __all__ = [
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+# How groups may be compared: the method, its short name, and what it compares with, in words.
+RULES = {
+    "one_vs_rest": ("rest", "each group against everybody else"),
+    "between_groups": ("highest", "each group against the one with the highest rate"),
+}
 
 # Scores closer than this share of their size count as equal: far above the rounding of a score, which depends on the
 # processor, and far below any difference that a decision should rest on.
@@ -77,6 +89,8 @@ class GroupCounts:
         Sum of their weights.
     positives : (G,) or (G, M)
         Weight of the people with a positive decision, for one decision rule or for M of them.
+    min_people : int
+        Comparisons with fewer people on a side decide nothing.
     """
 
     name: str
@@ -84,6 +98,7 @@ class GroupCounts:
     people: NDArray[np.intp]
     weight: Array
     positives: Array
+    min_people: int = 1
 
     @cached_property
     def rate(self) -> Array:
@@ -116,7 +131,8 @@ class GroupCounts:
         """Return the p of the p%-rule as a share, one number per decision rule; nan if nobody is accepted.
 
         ``"one_vs_rest"`` compares each group with everybody else, the lower rate over the higher, and takes the
-        least; ``"between_groups"`` divides the lowest rate by the highest.
+        least; ``"between_groups"`` divides the lowest rate by the highest. Only comparisons of ``min_people`` people
+        on each side count.
         """
         low, high = self._compared(method)
         return _divide(low, high).min(axis=0)
@@ -125,6 +141,15 @@ class GroupCounts:
         """Return the largest absolute difference of rates (CV score), one number per decision rule."""
         low, high = self._compared(method)
         return (high - low).max(axis=0)
+
+    def judged(self, method: str = "one_vs_rest") -> Mask:
+        """Return which groups' comparisons count: both sides have weight and at least ``min_people`` people."""
+        _check_method(method)
+        enough = (self.weight > 0) & (self.people >= self.min_people)
+        if method == "between_groups" or self.n_present == 2:
+            return enough if np.count_nonzero(enough) > 1 else np.zeros_like(enough)
+        others = int(self.people.sum()) - self.people
+        return enough & (others >= max(self.min_people, 1)) & (self.n_present > 1)
 
     def comparisons(self, method: str = "one_vs_rest") -> list[Comparison]:
         """Return what the rule compares, each comparison in both directions; groups without weight are left out."""
@@ -147,18 +172,34 @@ class GroupCounts:
             raise ValueError(
                 f"The sensitive attribute {self.name!r} has fewer than two groups with people to compare."
             )
-        rate = self.rate if np.all(present) else self.rate[present]
-        if method == "between_groups" or len(rate) == 2:  # of two groups, each is the rest of the other
-            return rate.min(axis=0, keepdims=True), rate.max(axis=0, keepdims=True)
-        rest = self.rate_of_rest if np.all(present) else self.rate_of_rest[present]
+        judged = self.judged(method)
+        if not judged.any():
+            raise ValueError(
+                f"The sensitive attribute {self.name!r} has no two sides of at least {self.min_people} "
+                "people to compare; lower min_people, or merge groups."
+            )
+        rate = self.rate if np.all(judged) else self.rate[judged]
+        if method == "between_groups" or self.n_present == 2:  # of two groups, each is the rest of the other
+            highest = self.rate[self.may_be_highest] if method == "between_groups" else rate
+            return rate.min(axis=0, keepdims=True), highest.max(axis=0, keepdims=True)
+        rest = self.rate_of_rest if np.all(judged) else self.rate_of_rest[judged]
         return np.minimum(rate, rest), np.maximum(rate, rest)
+
+    @property
+    def may_be_highest(self) -> Mask:
+        """Which groups others may be compared with: those that count, people without a value only if need be."""
+        judged = self.judged("between_groups")
+        known = judged & np.array([str(c) != MISSING_GROUP for c in self.categories], dtype=bool)
+        return known if known.any() else judged
 
     def _per_group(self, values: Array) -> Array:
         """Return one value per group in a shape that divides ``positives``."""
         return values if self.positives.ndim == 1 else values[:, None]
 
 
-def count_groups(attribute: Attribute, accepted: Any, weight: Array | None = None) -> GroupCounts:
+def count_groups(
+    attribute: Attribute, accepted: Any, weight: Array | None = None, min_people: int = 1
+) -> GroupCounts:
     """Count the people and the positive decisions in the groups of an attribute.
 
     Parameters
@@ -168,23 +209,31 @@ def count_groups(attribute: Attribute, accepted: Any, weight: Array | None = Non
     accepted : (N,) of bool or of 0 and 1
     weight : (N,), optional
         By default everybody counts once.
+    min_people : int
+        Comparisons with fewer people on a side decide nothing.
     """
     codes, size = _codes(attribute), len(attribute.categories)
     accepted = np.asarray(accepted, dtype=float)
     people = np.bincount(codes, minlength=size)
     total = people if weight is None else np.bincount(codes, weights=weight, minlength=size)
     positives = np.bincount(codes, weights=accepted if weight is None else weight * accepted, minlength=size)
-    return GroupCounts(attribute.name, attribute.categories, people, total.astype(float), positives.astype(float))
+    sums = (total.astype(float), positives.astype(float))
+    return GroupCounts(attribute.name, attribute.categories, people, *sums, min_people)
 
 
 def least_ratio(counts: Sequence[GroupCounts], method: str = "one_vs_rest") -> Any:
     """Return the p of the p%-rule in percent over all attributes; nan where nobody is accepted."""
-    return 100.0 * np.min([c.ratio(method) for c in counts], axis=0)
+    return 100.0 * np.min([c.ratio(method) for c in _that_compare(counts, method)], axis=0)
 
 
 def highest_difference(counts: Sequence[GroupCounts], method: str = "one_vs_rest") -> Any:
     """Return the largest absolute difference of rates (CV score) over all attributes."""
-    return np.max([c.difference(method) for c in counts], axis=0)
+    return np.max([c.difference(method) for c in _that_compare(counts, method)], axis=0)
+
+
+def _that_compare(counts: Sequence[GroupCounts], method: str) -> Sequence[GroupCounts]:
+    """Leave out attributes without two sides of enough people; if that is all of them, comparing the first raises."""
+    return [c for c in counts if c.min_people == 1 or c.judged(method).any()] or counts
 
 
 @dataclass(frozen=True)
@@ -198,11 +247,14 @@ class Population:
     weight : (N,)
     attributes : tuple of Attribute
         The attributes with groups.
+    min_people : int
+        Comparisons with fewer people on a side decide nothing.
     """
 
     label: Mask
     weight: Array
     attributes: tuple[Attribute, ...]
+    min_people: int = 1
 
     @cached_property
     def total(self) -> float:
@@ -218,7 +270,7 @@ class Population:
 
     def counts(self, accepted: Mask) -> list[GroupCounts]:
         """Count the decisions in the groups of every attribute."""
-        return [count_groups(a, accepted, self.weight) for a in self.attributes]
+        return [count_groups(a, accepted, self.weight, self.min_people) for a in self.attributes]
 
     def accuracy(self, accepted: Mask) -> float:
         """Return the weighted share of correct decisions."""

@@ -5,7 +5,20 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
-__all__ = ["NONE", "clean", "interval", "percent", "points", "probability", "ratio", "shorten", "signed_percent"]
+__all__ = [
+    "NONE",
+    "clean",
+    "interval",
+    "people",
+    "percent",
+    "points",
+    "probability",
+    "ratio",
+    "ratio_beside",
+    "shorten",
+    "signed_percent",
+    "whole",
+]
 
 NONE = "–"
 
@@ -46,7 +59,29 @@ def signed_percent(share: float | None, digits: int = 2) -> str:
 
 def points(share: float | None) -> str:
     """Return a difference of shares in percentage points with its sign."""
-    return NONE if share is None else f"{100.0 * share:+.1f}"
+    if share is None:
+        return NONE
+    text = f"{100.0 * share:+.1f}"
+    return "+0.0" if text == "-0.0" else text
+
+
+def whole(value: float | None) -> str:
+    """Return a number rounded to a whole one, never "-0"."""
+    if value is None:
+        return NONE
+    text = f"{value:,.0f}"
+    return "0" if text == "-0" else text
+
+
+def people(count: int) -> str:
+    """Return a number of people in words."""
+    return f"{count:,} {'person' if count == 1 else 'people'}"
+
+
+def ratio_beside(value: float, limit: float) -> str:
+    """Return a ratio in percent with as many digits as it takes to tell it from a limit."""
+    digits = next((d for d in range(1, 12) if float(f"{value:.{d}f}") != limit or value == limit), 12)
+    return f"{value:.{digits}f}%"
 
 
 def ratio(value: float | None) -> str:
@@ -54,9 +89,11 @@ def ratio(value: float | None) -> str:
     return NONE if value is None else f"{value:.1f}%"
 
 
-def interval(low: float | None, high: float | None, digits: int = 0) -> str:
-    """Return an interval of percentages."""
-    return "" if low is None or high is None else f"{low:.{digits}f}–{high:.{digits}f}%"
+def interval(low: float | None, high: float | None, digits: int = 1) -> str:
+    """Return an interval of percentages; open above where only ``high`` is None."""
+    if low is None:
+        return ""
+    return f"{low:.{digits}f}% and more" if high is None else f"{low:.{digits}f}–{high:.{digits}f}%"
 
 
 def probability(value: float | None) -> str:

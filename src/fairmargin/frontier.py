@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.base import FairClassifier
 from fairmargin.constraints import CovarianceBound
-from fairmargin.decisions import Population, highest_difference, least_ratio
+from fairmargin.decisions import RULES, Population, highest_difference, least_ratio
 from fairmargin.formulations import Outcome, Task
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.loss import least_factor
@@ -28,7 +28,7 @@ from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.problem import Certificate, Problem, Solution
 from fairmargin.sensitive import Sensitive, encode_sensitive
-from fairmargin.validation import ONE_AT_A_TIME, validate_weights
+from fairmargin.validation import ONE_AT_A_TIME, check_count, validate_weights
 
 __all__ = ["FairnessFrontier", "FrontierDisplay"]
 
@@ -49,6 +49,9 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         Number of points, the unconstrained classifier first and zero covariance last.
     which : {"covariance", "loss"}, default="covariance"
         Whether points are evenly spaced in the covariance factor ``a`` or in the loss.
+    method : {"one_vs_rest", "between_groups"}, default="one_vs_rest"
+    min_people : int, default=1
+        How the p%-rule and the CV score of the table compare groups, as in :func:`fairmargin.p_rule`.
     progress : bool or callable, default=False
         True shows a progress bar (needs rich); a callable is called with (points done, points in all).
 
@@ -81,11 +84,15 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         *,
         n_points: int = 21,
         which: str = "covariance",
+        method: str = "one_vs_rest",
+        min_people: int = 1,
         progress: bool | Callable[[int, int], Any] = False,
     ) -> None:
         self.estimator = estimator
         self.n_points = n_points
         self.which = which
+        self.method = method
+        self.min_people = min_people
         self.progress = progress
 
     def fit(
@@ -110,6 +117,9 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"n_points must be a whole number of at least 2, got {self.n_points!r}.")
         if self.which not in ("covariance", "loss"):
             raise ValueError(f"which must be 'covariance' or 'loss', got {self.which!r}.")
+        if self.method not in RULES:
+            raise ValueError(f"method must be one of {', '.join(map(repr, RULES))}, got {self.method!r}.")
+        check_count(self.min_people, "min_people")
         if not isinstance(self.estimator, FairClassifier):
             raise ValueError(f"estimator must be an estimator of this package, got {self.estimator!r}.")
         sets = _read_sets(eval_set)
@@ -133,7 +143,7 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
             with ONE_AT_A_TIME:
                 point = _fitted(prototype, task, factor, outcome)
             estimators.append(point)
-            rows.append(_training_row(task, factor, outcome.solution))
+            rows.append(self._training_row(task, factor, outcome.solution))
             if worst is None or _is_worse(point.certificate_, worst):
                 worst = point.certificate_
         if worst is not None:
@@ -181,8 +191,18 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         sensitive = encode_sensitive(sensitive_features, len(y), groups=False)
         weight = validate_weights(sample_weight, y[:, None])
         _check_labels(y, self.classes_, name)
-        people = _population(y == self.classes_[1], weight, sensitive)
-        return pd.DataFrame([_measures(e.decision_function(X) >= 0, people, name) for e in self.estimators_])
+        people = _population(y == self.classes_[1], weight, sensitive, self.min_people)
+        return pd.DataFrame(
+            [_measures(e.decision_function(X) >= 0, people, name, self.method) for e in self.estimators_]
+        )
+
+    def _training_row(self, task: Task, factor: float, solution: Solution) -> dict[str, float]:
+        names = [f"{name}={category}" for name, category in task.sensitive.labels]
+        row: dict[str, float] = {"factor": float(factor), "objective": solution.objective}
+        row |= {f"covariance[{n}]": v for n, v in zip(names, task.problem.rows @ solution.theta, strict=True)}
+        row |= {f"multiplier[{n}]": v for n, v in zip(names, solution.multipliers, strict=True)}
+        people = _population(task.data.y > 0, task.data.people_weight, task.sensitive, self.min_people)
+        return row | _measures(solution.scores >= 0, people, "train", self.method)
 
     def select_index(
         self,
@@ -264,31 +284,22 @@ def _is_worse(proof: Certificate, other: Certificate) -> bool:
     return (proof.status != "solved", proof.gap) > (other.status != "solved", other.gap)
 
 
-def _training_row(task: Task, factor: float, solution: Solution) -> dict[str, float]:
-    names = [f"{name}={category}" for name, category in task.sensitive.labels]
-    row: dict[str, float] = {"factor": float(factor), "objective": solution.objective}
-    row |= {f"covariance[{n}]": v for n, v in zip(names, task.problem.rows @ solution.theta, strict=True)}
-    row |= {f"multiplier[{n}]": v for n, v in zip(names, solution.multipliers, strict=True)}
-    people = _population(task.data.y > 0, task.data.people_weight, task.sensitive)
-    return row | _measures(solution.scores >= 0, people, "train")
-
-
-def _measures(accepted: NDArray[np.bool_], people: Population, name: str) -> dict[str, float]:
+def _measures(accepted: NDArray[np.bool_], people: Population, name: str, method: str) -> dict[str, float]:
     """Return accuracy, p%-rule, CV score and positive rates of decisions, by column of the table."""
     row = {f"{name}_accuracy": people.accuracy(accepted)}
     counts = people.counts(accepted)
     if counts:
-        # The p%-rule is nan where nobody is accepted; it and the CV score where there is one group only.
-        several = all(c.n_present > 1 for c in counts)
-        row[f"{name}_p_rule"] = float(least_ratio(counts)) if several else np.nan
-        row[f"{name}_cv_score"] = float(highest_difference(counts)) if several else np.nan
+        # The p%-rule is nan where nobody is accepted; it and the CV score where there is nothing to compare.
+        several = all(c.n_present > 1 for c in counts) and any(c.judged(method).any() for c in counts)
+        row[f"{name}_p_rule"] = float(least_ratio(counts, method)) if several else np.nan
+        row[f"{name}_cv_score"] = float(highest_difference(counts, method)) if several else np.nan
     for c in counts:
         row |= {f"{name}_rate[{c.name}={g}]": float(rate) for g, rate in zip(c.categories, c.rate, strict=True)}
     return row
 
 
-def _population(label: NDArray[np.bool_], weight: Array, sensitive: Sensitive) -> Population:
-    return Population(label, weight, tuple(a for a in sensitive.attributes if not a.is_numeric))
+def _population(label: NDArray[np.bool_], weight: Array, sensitive: Sensitive, min_people: int) -> Population:
+    return Population(label, weight, tuple(a for a in sensitive.attributes if not a.is_numeric), min_people)
 
 
 def _with_losses(table: pd.DataFrame, free: Solution, problem: Problem) -> pd.DataFrame:

@@ -25,6 +25,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from fairmargin.decisions import GroupCounts, count_groups, highest_difference, least_ratio
 from fairmargin.inputs import check_container
 from fairmargin.sensitive import encode_sensitive
+from fairmargin.validation import check_count
 
 __all__ = ["cv_score", "decision_boundary_covariance", "p_rule", "positive_rates"]
 
@@ -40,6 +41,7 @@ def p_rule(
     sample_weight: Any = None,
     pos_label: Any = None,
     method: Method = "one_vs_rest",
+    min_people: int = 1,
     zero_division: float | Literal["warn"] = "warn",
 ) -> float:
     """Return the p of the p%-rule, in percent: 80 or more passes the 80%-rule.
@@ -58,6 +60,8 @@ def p_rule(
     pos_label : label, optional
         The positive decision; by default 1, or the later of two labels in sorted order.
     method : {"one_vs_rest", "between_groups"}
+    min_people : int, default=1
+        Comparisons with fewer people on a side decide nothing; the audit and the command line ask for 30.
     zero_division : float or "warn"
         What to return (in percent) where nobody gets the positive decision.
 
@@ -66,7 +70,7 @@ def p_rule(
     >>> p_rule(None, [1, 0, 1, 1, 1, 1], sensitive_features=list("aabbbb"))
     50.0
     """
-    counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label)
+    counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label, min_people)
     reached = float(least_ratio(counts, method))
     return _nobody_accepted(counts, zero_division) if math.isnan(reached) else reached
 
@@ -79,6 +83,7 @@ def cv_score(
     sample_weight: Any = None,
     pos_label: Any = None,
     method: Method = "one_vs_rest",
+    min_people: int = 1,
 ) -> float:
     """Return the Calders-Verwer score: the largest absolute difference of positive rates, in [0, 1].
 
@@ -90,7 +95,7 @@ def cv_score(
     >>> cv_score(None, [1, 0, 1, 1], sensitive_features=list("aabb"))
     0.5
     """
-    counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label)
+    counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label, min_people)
     return float(highest_difference(counts, method))
 
 
@@ -133,7 +138,7 @@ def decision_boundary_covariance(
 
 
 def _counts(
-    y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any, pos_label: Any
+    y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any, pos_label: Any, min_people: int = 1
 ) -> list[GroupCounts]:
     check_container(y_pred, "y_pred")
     decisions = column_or_1d(y_pred)
@@ -145,7 +150,7 @@ def _counts(
     positive = (decisions == _positive_label(y_true, decisions, pos_label)).astype(float)
     sensitive = encode_sensitive(sensitive_features, len(positive), groups=False)
     weight = _weights(sample_weight, positive)
-    return [count_groups(a, positive, weight) for a in sensitive.attributes]
+    return [count_groups(a, positive, weight, check_count(min_people, "min_people")) for a in sensitive.attributes]
 
 
 def _weights(sample_weight: Any, like: Array) -> Array:

@@ -20,10 +20,20 @@ from numpy.typing import NDArray
 
 from fairmargin.inputs import check_container
 
-__all__ = ["MAX_GROUPS", "NUMERIC", "Attribute", "Sensitive", "centre", "encode_sensitive", "read_columns"]
+__all__ = [
+    "MAX_GROUPS",
+    "MISSING_GROUP",
+    "NUMERIC",
+    "Attribute",
+    "Sensitive",
+    "centre",
+    "encode_sensitive",
+    "read_columns",
+]
 
 Array = NDArray[np.float64]
 
+MISSING_GROUP = "(missing)"  # the group of the people whose attribute is not known
 NUMERIC = "(numeric)"  # stands for the category of a numeric attribute
 MAX_GROUPS = 256  # in training: more than there are countries; every group adds a dense column of N numbers
 

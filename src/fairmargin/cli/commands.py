@@ -24,14 +24,18 @@ from fairmargin.cli.options import (
     JsonFile,
     Kernel,
     MarkdownFile,
+    MaxIter,
     MaxLevels,
     MaxSize,
+    MergeSmall,
     MinFrequency,
+    MinPeople,
     MissingSensitive,
     Names,
     Positive,
     Quiet,
     Regularisation,
+    Rule,
     Scale,
     Seed,
     Sensitive,
@@ -40,7 +44,7 @@ from fairmargin.cli.options import (
 )
 from fairmargin.cli.outputs import Outputs, steps
 from fairmargin.exceptions import DataError
-from fairmargin.formatting import clean
+from fairmargin.formatting import clean, people, ratio_beside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +66,7 @@ def audit(
     ] = None,
     model: Annotated[Path | None, typer.Option(metavar="FILE", help="Audit the decisions of this model.")] = None,
     reference: Annotated[
-        list[str] | None, typer.Option(metavar="COL=GROUP", help="Compare with this group, not the highest rate.")
+        list[str] | None, typer.Option(metavar="COL=GROUP", help="Compare with this group instead.")
     ] = None,
     intersections: Annotated[
         bool, typer.Option("--intersections", help="Compare combinations of groups, too.")
@@ -72,7 +76,9 @@ def audit(
         float | None,
         typer.Option(metavar="P", help="Exit with status 1 if a group's ratio, in percent, is lower (for CI)."),
     ] = None,
-    min_people: Annotated[int, typer.Option(metavar="N", min=1, help="Conclude nothing about smaller groups.")] = 30,
+    rule: Rule = "rest",
+    min_people: MinPeople = 30,
+    merge_small: MergeSmall = False,
     bins: Bins = None,
     missing_sensitive: MissingSensitive = "group",
     names: Names = None,
@@ -97,6 +103,7 @@ def audit(
         from fairmargin.audit import audit as run_audit
         from fairmargin.report import audit_summary
         from fairmargin.tables.groups import find_sensitive_columns, group_columns
+        from fairmargin.tables.study import method_of_rule
 
         step("reading")
         asked = inputs.read_question(options)
@@ -104,10 +111,13 @@ def audit(
         step("comparing groups")
         attributes = find_sensitive_columns(decided.frame, asked.sensitive, decided.column)
         references = inputs.parse_pairs(reference, "--reference", attributes)
-        groups, said = group_columns(decided.frame, attributes, inputs.parse_bins(bins), missing_sensitive)
+        merge_under = min_people if merge_small else 0
+        limits = inputs.parse_bins(bins)
+        groups, said = group_columns(decided.frame, attributes, limits, missing_sensitive, merge_under)
         result = run_audit(
             decided.positive,
             pos_label=True,
+            method=method_of_rule(rule),
             scores=decided.scores,
             sensitive_features=groups,
             reference=references,
@@ -116,9 +126,10 @@ def audit(
             min_people=min_people,
             features=_proxy_candidates(decided.frame, {*attributes, decided.column, asked.target}),
         )
-        settings: dict[str, Any] = {"target": asked.target, "positive": asked.positive, "sensitive": attributes}
+        settings: dict[str, Any] = {"target": asked.target, "positive": decided.favourable, "sensitive": attributes}
         settings |= {"decision": decision, "model": model and model.name, "reference": reference}
-        settings |= {"threshold": threshold, "min_people": min_people, "intersections": intersections}
+        settings |= {"rule": rule, "threshold": threshold, "min_people": min_people, "merge_small": merge_small}
+        settings |= {"intersections": intersections}
         summary = audit_summary(
             result,
             title=f"Audit of {decided.what}",
@@ -144,13 +155,16 @@ def _gate(summary: dict[str, Any], fail_under: float | None) -> int:
     if fail_under is None:
         return 0
     lowest = summary["audit"]["lowest"]
-    if lowest is None or lowest["ratio"] is None:
+    if summary["audit"]["decides_alike"] == "accepts":
+        print("fairmargin: everybody gets the positive decision, which keeps every rule", file=sys.stderr)
+    if lowest is None or lowest["rule"] is None:
         failure = "no group has enough people to say; --fail-under cannot be decided"
-    elif lowest["ratio"] >= fail_under:
+    elif lowest["rule"] >= fail_under:
         return 0
     else:
         where = f"{lowest['attribute']} = {lowest['group']}"
-        failure = f"the ratio of {where} is {lowest['ratio']:.1f}%, under {fail_under:g}%"
+        reached = ratio_beside(lowest["rule"], fail_under)
+        failure = f"the p%-rule of {where} ({summary['audit']['compared']}) is {reached}, under {fail_under:g}%"
     print(f"fairmargin: {clean(failure)}", file=sys.stderr)
     return _CHECK_FAILED
 
@@ -181,10 +195,14 @@ def train(
     regularisation: Regularisation = 1.0,
     kernel: Kernel = "rbf",
     balanced: Balanced = False,
+    max_iter: MaxIter = None,
     features: Features = None,
     exclude: Exclude = None,
     bins: Bins = None,
     missing_sensitive: MissingSensitive = "group",
+    rule: Rule = "rest",
+    min_people: MinPeople = 30,
+    merge_small: MergeSmall = False,
     min_frequency: MinFrequency = 0.005,
     max_levels: MaxLevels = 50,
     scale: Scale = True,
@@ -205,14 +223,16 @@ def train(
         from fairmargin.tables import jobs
         from fairmargin.tables.model_file import to_json
         from fairmargin.tables.specifications import make_estimator, parse_constraint
+        from fairmargin.tables.study import method_of_rule
 
         class_weight = "balanced" if balanced else None
         unfitted = make_estimator(
             estimator,
-            parse_constraint(constraint, confidence=confidence),
+            parse_constraint(constraint, confidence=confidence, method=method_of_rule(rule), min_people=min_people),
             C=regularisation,
             kernel=kernel,
             class_weight=class_weight,
+            max_iter=max_iter,
         )
         step("reading")
         study = inputs.read_study(context.params)
@@ -269,7 +289,7 @@ def predict(
         step("writing")
     outputs.write("decisions", content)
     if not quiet:
-        for line in (*notes, f"{len(result):,} people, {accepted:,} decided {fitted.labels[1]!r}"):
+        for line in (*notes, f"{people(len(result))}, {accepted:,} decided {fitted.labels[1]!r}"):
             print(clean(line), file=sys.stderr)
 
 
@@ -294,6 +314,7 @@ def frontier(
     regularisation: Regularisation = 1.0,
     kernel: Kernel = "rbf",
     balanced: Balanced = False,
+    max_iter: MaxIter = None,
     individual_loss: Annotated[
         float, typer.Option(metavar="F", min=0.0, help="For 'nobody is refused': how much a person's loss may grow.")
     ] = 2.0,
@@ -301,6 +322,9 @@ def frontier(
     exclude: Exclude = None,
     bins: Bins = None,
     missing_sensitive: MissingSensitive = "group",
+    rule: Rule = "rest",
+    min_people: MinPeople = 30,
+    merge_small: MergeSmall = False,
     min_frequency: MinFrequency = 0.005,
     max_levels: MaxLevels = 50,
     scale: Scale = True,
@@ -325,7 +349,9 @@ def frontier(
         from fairmargin.tables.specifications import make_estimator
 
         class_weight = "balanced" if balanced else None
-        unfitted = make_estimator(estimator, C=regularisation, kernel=kernel, class_weight=class_weight)
+        unfitted = make_estimator(
+            estimator, C=regularisation, kernel=kernel, class_weight=class_weight, max_iter=max_iter
+        )
         step("reading")
         study = inputs.read_study(context.params)
         summary = jobs.trace(study, unfitted, n_points=points, individual_loss=individual_loss, progress=step)

@@ -22,6 +22,7 @@ from typing import Any
 
 from fairmargin.cli.application import app, register_experiments
 from fairmargin.cli.options import FLAGS
+from fairmargin.cli.wording import in_options
 from fairmargin.formatting import clean
 
 __all__ = ["run"]
@@ -111,7 +112,7 @@ def _explain(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'the output'}: {error.strerror}"
     if isinstance(error, ValueError | OSError | ImportError):
-        return _with_option(str(error), getattr(error, "field", None), getattr(error, "suggestion", None))
+        return _with_option(in_options(str(error)), getattr(error, "field", None), getattr(error, "suggestion", None))
     return f"unexpected {type(error).__name__}: {error} (run again with --debug and report it)"
 
 

@@ -49,6 +49,7 @@ class Decisions:
     frame: pd.DataFrame
     positive: Any
     what: str
+    favourable: str
     scores: Any = None
     column: str | None = None
     notes: tuple[str, ...] = ()
@@ -122,7 +123,8 @@ def read_study(options: Mapping[str, Any]) -> Study:
     if asked.target is None:
         raise DataError("Name the column to predict: --target COL.")
     columns = list(asked.table.frame.columns)
-    encoding = ("missing_sensitive", "min_frequency", "max_levels", "scale", "test_share", "seed")
+    encoding = ["missing_sensitive", "min_frequency", "max_levels", "scale", "test_share", "seed"]
+    encoding += ["rule", "min_people", "merge_small"]
     return prepare(
         asked.table,
         target=asked.target,
@@ -147,7 +149,9 @@ def read_decisions(asked: Question, decision: str | None, model: Path | None) ->
         fitted = read_model(model)
         scores = fitted.scores(frame)
         notes = tuple(fitted.encoder.warnings(frame))
-        return Decisions(frame, scores >= 0, f"the decisions of the model {model.name}", scores, notes=notes)
+        return Decisions(
+            frame, scores >= 0, f"the decisions of the model {model.name}", fitted.labels[1], scores, notes=notes
+        )
     name = decision if decision is not None else asked.target
     if name is None:
         raise DataError("Say what to audit: --target COL, --decision COL or --model FILE.")
@@ -157,7 +161,7 @@ def read_decisions(asked: Question, decision: str | None, model: Path | None) ->
     left_out = int((~known).sum())
     said = (f"{left_out:,} people without a value of {column!r} were left out.",) if left_out else ()
     what = f"{'the decisions' if decision else 'the labels'} {column} = {labels[1]}"
-    return Decisions(frame[known].reset_index(drop=True), accepted[known], what, column=column, notes=said)
+    return Decisions(frame[known].reset_index(drop=True), accepted[known], what, labels[1], column=column, notes=said)
 
 
 def read_model(path: Path) -> TabularModel:

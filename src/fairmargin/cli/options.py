@@ -22,14 +22,18 @@ __all__ = [
     "JsonFile",
     "Kernel",
     "MarkdownFile",
+    "MaxIter",
     "MaxLevels",
     "MaxSize",
+    "MergeSmall",
     "MinFrequency",
+    "MinPeople",
     "MissingSensitive",
     "Names",
     "Positive",
     "Quiet",
     "Regularisation",
+    "Rule",
     "Scale",
     "Seed",
     "Sensitive",
@@ -49,11 +53,13 @@ FLAGS = {
     "exclude": "--exclude",
     "features": "--features",
     "max_bytes": "--max-size",
+    "max_iter": "--max-iter",
     "max_levels": "--max-levels",
     "min_frequency": "--min-frequency",
     "missing_sensitive": "--missing-sensitive",
     "names": "--names",
     "positive": "--positive",
+    "rule": "--rule",
     "seed": "--seed",
     "sensitive": "--sensitive",
     "target": "--target",
@@ -73,6 +79,21 @@ Bins = Annotated[
 ]
 MissingSensitive = Annotated[
     str, typer.Option(metavar="group|error", help="How to treat people with a missing sensitive value.")
+]
+Rule = Annotated[
+    str,
+    typer.Option(
+        "--rule",
+        metavar="rest|highest",
+        help="Compare groups with everybody else, or with the highest rate (stricter).",
+    ),
+]
+MinPeople = Annotated[
+    int, typer.Option("--min-people", metavar="N", min=1, help="Smaller groups are listed, but decide nothing.")
+]
+MergeSmall = Annotated[bool, typer.Option("--merge-small", help="Put groups under --min-people together.")]
+MaxIter = Annotated[
+    int | None, typer.Option("--max-iter", metavar="N", min=1, help="Iterations of the solver before it gives up.")
 ]
 Names = Annotated[
     str | None,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fairmargin.atomic_write import check_writable, is_same_file, write_atomic
+from fairmargin.cli.wording import in_options
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import clean
 
@@ -59,6 +60,7 @@ class Outputs:
 
     def write_summary(self, summary: dict[str, Any], quiet: bool) -> None:
         """Write a summary in every form asked for, and print it unless the standard output is taken."""
+        summary["warnings"] = [in_options(text) for text in summary["warnings"]]
         from fairmargin.report import to_html, to_json, to_markdown
 
         for kind, render in (("json", to_json), ("markdown", to_markdown), ("html", to_html)):

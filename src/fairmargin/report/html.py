@@ -36,6 +36,8 @@ def to_html(summary: Mapping[str, Any]) -> str:
     environment.filters |= {
         "percent": formatting.percent,
         "points": formatting.points,
+        "whole": formatting.whole,
+        "people": formatting.people,
         "ratio": formatting.ratio,
         "interval": formatting.interval,
         "probability": formatting.probability,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fairmargin import formatting
+from fairmargin.report.terminal import training_rows
 
 __all__ = ["to_markdown"]
 
@@ -20,6 +21,8 @@ def to_markdown(summary: Mapping[str, Any]) -> str:
     }
     lines = [f"# {_plain(summary['title'])}", "", f"> {summary['disclaimer']}", ""]
     lines += [f"Data: {_plain(summary['data']['source'])}, SHA-256 `{summary['data']['sha256']}`.", ""]
+    if summary["warnings"]:
+        lines += ["## Warnings", "", *(f"- {_plain(warning)}" for warning in summary["warnings"]), ""]
     lines += parts[summary["kind"]](summary)
     if summary["notes"]:
         lines += ["## Notes", "", *(f"- {_plain(note)}" for note in summary["notes"]), ""]
@@ -43,13 +46,20 @@ def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 def _audit(summary: Mapping[str, Any]) -> list[str]:
     audit = summary["audit"]
-    lines = [f"{audit['people']:,} people, {audit['positives']:,} positive decisions.", ""]
+    favourable = _plain(summary["settings"].get("positive", formatting.NONE))
+    share = formatting.percent(audit["positives"] / audit["people"])
+    lines = [f"{formatting.people(audit['people'])}, {audit['positives']:,} positive decisions ({share}); "]
+    lines[0] += f"favourable: {favourable}."
+    lines.append("")
     return [*lines, *_groups(audit), *_proxies(audit["proxies"]), *_rules(audit["rules"])]
 
 
 def _groups(audit: Mapping[str, Any]) -> list[str]:
     header = ("group", "people", "rate", "ratio", "95% interval", "difference", "z", "p (adjusted)", "shortfall")
-    lines: list[str] = []
+    lines = [
+        f"p%-rule ({audit['rule']}): {audit['compared']}. Groups under {audit['min_people']} people decide nothing.",
+        "",
+    ]
     for attribute in audit["attributes"]:
         rows = (
             (
@@ -61,7 +71,7 @@ def _groups(audit: Mapping[str, Any]) -> list[str]:
                 formatting.points(g["difference"]),
                 formatting.NONE if g["z"] is None else f"{g['z']:+.1f}",
                 formatting.probability(g["p_adjusted"]),
-                formatting.NONE if g["shortfall"] is None else f"{g['shortfall']:,.0f}",
+                formatting.whole(g["shortfall"]),
                 formatting.ratio(g["ratio_one_more"]),
                 g["finding"],
             )
@@ -115,15 +125,20 @@ def _train(summary: Mapping[str, Any]) -> list[str]:
         (
             label,
             formatting.percent(row["accuracy"]),
+            formatting.interval(100 * row["accuracy_low"], 100 * row["accuracy_high"]),
+            formatting.percent(row["rate"]),
             formatting.ratio(row["p_rule"]),
             formatting.interval(row["p_rule_low"], row["p_rule_high"]),
             formatting.percent(row["cv_score"]),
         )
-        for label, row in (("training", summary["train"]), ("held out", summary["test"]))
-        if row is not None
+        for label, row in training_rows(summary)
     ]
-    header = ("people", "accuracy", "p%-rule", "95% interval", "CV score")
-    lines = [*_table(header, rows), f"Certificate: {_plain(summary['proof']['text'])}", ""]
+    header = ("people", "accuracy", "95% interval", "accepted", "p%-rule", "95% interval", "CV score")
+    data, shown = summary["data"], summary["test"] or summary["train"]
+    lines = [f"Favourable: {_plain(data['target'])} = {_plain(data['positive'])}. "]
+    lines[0] += f"Asked for: {_plain(summary['settings'].get('constraint', 'none'))}. "
+    lines[0] += f"Deciding the same for everybody is right in {formatting.percent(shown['constant_accuracy'])}."
+    lines += ["", *_table(header, rows), f"Certificate: {_plain(summary['proof']['text'])}", ""]
     for key in ("guarantee", "necessity"):
         if summary[key] is not None:
             lines += [f"{key.capitalize()}: {_plain(summary[key]['statement'])}", ""]
@@ -137,7 +152,8 @@ def _frontier(summary: Mapping[str, Any]) -> list[str]:
         (
             label,
             formatting.percent(p["test"]["accuracy"]),
-            formatting.interval(100 * p["test"]["accuracy_low"], 100 * p["test"]["accuracy_high"], 1),
+            formatting.interval(100 * p["test"]["accuracy_low"], 100 * p["test"]["accuracy_high"]),
+            formatting.percent(p["test"]["rate"]),
             formatting.ratio(p["test"]["p_rule"]),
             formatting.interval(p["test"]["p_rule_low"], p["test"]["p_rule_high"]),
             f"{p['gained']:,}",
@@ -147,9 +163,24 @@ def _frontier(summary: Mapping[str, Any]) -> list[str]:
         )
         for label, p in shown
     )
-    header = ("classifier", "accuracy", "95% interval", "p%-rule", "95% interval", "gain", "lose", "loss", "proof")
+    header = (
+        "classifier",
+        "accuracy",
+        "95% interval",
+        "accepted",
+        "p%-rule",
+        "95% interval",
+        "gain",
+        "lose",
+        "loss",
+        "proof",
+    )
     where = "held-out people" if summary["held_out"] else "the people trained on"
-    lines = ["## Frontier", "", f"On {summary['points'][0]['test']['people']:,} {where}.", "", *_table(header, rows)]
+    first, data = summary["points"][0]["test"], summary["data"]
+    lines = ["## Frontier", "", f"On {first['people']:,} {where}. "]
+    lines[-1] += f"Favourable: {_plain(data['target'])} = {_plain(data['positive'])}. Points have the least loss. "
+    lines[-1] += f"Deciding the same for everybody is right in {formatting.percent(first['constant_accuracy'])}."
+    lines += ["", *_table(header, rows)]
     labels = summary["labels_audit"]
     lines += ["## The labels", "", *_groups(labels), *_proxies(labels["proxies"]), *_rules(labels["rules"])]
     return [*lines, "## Decisions without a limit", "", *_groups(summary["audit"])]

@@ -51,7 +51,7 @@
     put("rule-more", (fair.low === null || fair.low === undefined ? "" : "95%: " + span(fair.low, fair.high) + "; ") +
       (before.p_rule === null || fair.p_rule === null ? "" : signed(fair.p_rule - before.p_rule) + " points"));
     $("rule-group").replaceChildren();
-    if (fair.group) $("rule-group").append(name(fair.attribute + " = " + fair.group), "against the rest; " + count(fair.people) + " people");
+    if (fair.group) $("rule-group").append(name(fair.attribute + " = " + fair.group), "against ", name(fair.against), "; " + count(fair.people) + (fair.people === 1 ? " person" : " people"));
     put("gained", "+" + count(point.gained));
     put("lost", "−" + count(point.lost));
     put("changed", percent((point.gained + point.lost) / test.people) + " of " + count(test.people) + " people change");

@@ -18,6 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.audit import Audit, audit
+from fairmargin.decisions import RULES
+from fairmargin.formatting import interval, people, ratio_beside
 from fairmargin.frontier import FairnessFrontier
 from fairmargin.report.evaluation import evaluate, measured_by_frontier
 from fairmargin.report.proof import describe_proof
@@ -26,12 +28,13 @@ from fairmargin.tables.study import Part, Study
 __all__ = ["Answer", "audit_summary", "frontier_summary", "plain", "to_json", "training_summary", "versions"]
 
 SCHEMA = "fairmargin-summary"
-SCHEMA_VERSION = 2  # 2: loss_increase in place of relative_loss, proof in place of proven
+SCHEMA_VERSION = 3  # 2: loss_increase, proof; 3: warnings, rule; groups are compared with everybody else
 SCREEN = (
     "This is a screen. It points out differences that need an explanation; it does not say whether a difference is "
     "justified or lawful."
 )
 _COEFFICIENTS = 10
+_FOUR_FIFTHS = 80.0  # the rule that the report asks about
 
 
 def to_json(summary: Mapping[str, Any]) -> str:
@@ -76,7 +79,9 @@ def versions() -> dict[str, str]:
     }
 
 
-def _head(kind: str, title: str, settings: Mapping[str, Any], notes: Sequence[str]) -> dict[str, Any]:
+def _head(
+    kind: str, title: str, settings: Mapping[str, Any], notes: Sequence[str], warnings: Sequence[str]
+) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "schema_version": SCHEMA_VERSION,
@@ -84,6 +89,7 @@ def _head(kind: str, title: str, settings: Mapping[str, Any], notes: Sequence[st
         "title": title,
         "disclaimer": SCREEN,
         "settings": plain(settings),
+        "warnings": list(warnings),
         "notes": list(notes),
         "versions": versions(),
     }
@@ -97,33 +103,84 @@ def audit_summary(
     fingerprint: Mapping[str, Any],
     settings: Mapping[str, Any],
     notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Summarise an audit; ``what`` says whose decisions were audited."""
-    summary = _head("audit", title, settings, [*notes, *result.notes])
+    said = [*warnings, *_decided_alike(result.decides_alike, "These decisions"), *_small(result)]
+    summary = _head("audit", title, settings, [*notes, *result.notes], said)
     return {**summary, "what": what, "data": plain(fingerprint), "audit": plain(result.to_dict())}
 
 
+def _decided_alike(decision: str | None, who: str) -> list[str]:
+    """Say that everybody gets the same decision, which keeps every rule."""
+    if decision is None:
+        return []
+    verb = {"accepts": "accept", "refuses": "refuse"}[decision]
+    verb = verb if who.endswith("s") else decision
+    return [f"{who} {verb} everybody: every rule holds, and that says nothing about fairness."]
+
+
+def _small(result: Audit) -> list[str]:
+    """Name the groups about which nothing is concluded."""
+    small = [f"{g.attribute} = {g.group} ({people(g.people)})" for g in result.too_small]
+    if not small:
+        return []
+    listed = ", ".join(small[:8]) + (f" and {len(small) - 8} more" if len(small) > 8 else "")
+    return [
+        f"With fewer than {people(result.min_people)} on a side of the comparison nothing is concluded: {listed}."
+    ]
+
+
 def training_summary(
-    classifier: Any, study: Study, *, title: str, settings: Mapping[str, Any], notes: Sequence[str] = ()
+    classifier: Any,
+    study: Study,
+    *,
+    title: str,
+    settings: Mapping[str, Any],
+    notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+    unconstrained: Any = None,
 ) -> dict[str, Any]:
-    """Summarise one fitted classifier: its decisions on training and held-out people, and its certificate."""
-    summary = _head("train", title, {**study.settings, **settings}, [*study.notes, *notes])
+    """Summarise one fitted classifier: its decisions on training and held-out people, and its certificate.
+
+    ``unconstrained`` is the classifier without a constraint on the same people, for comparison.
+    """
     part, held_out = _evaluated(study)
     accepted = _accepted(classifier, part)
-    trained = evaluate(_accepted(classifier, study.train) if held_out else accepted, study.train)
+    trained = _evaluate(_accepted(classifier, study.train) if held_out else accepted, study.train, study)
+    audited = _audit(study, accepted.astype(int), part)
+    said = [*warnings, *_decided_alike(trained["decides_alike"], "On the people trained on the classifier")]
+    said += _decided_alike(audited.decides_alike, "On held-out people the classifier") if held_out else []
+    said += _small(audited)
+    summary = _head("train", title, {**study.settings, **settings}, [*study.notes, *notes], said)
     return {
         **summary,
         "data": _data(study),
         "train": plain(trained),
-        "test": plain(evaluate(accepted, part)) if held_out else None,
+        "test": plain(_evaluate(accepted, part, study)) if held_out else None,
+        "unconstrained": None
+        if unconstrained is None
+        else plain(_evaluate(_accepted(unconstrained, part), part, study)),
         **_certified(classifier),
         "guarantee": _guarantee(classifier),
         "necessity": _necessity(classifier),
         "unconstrained_covariance": _labelled(classifier.unconstrained_covariance_),
         "coefficients": _coefficients(classifier, None, study.encoder.feature_names),
         "held_out": held_out,
-        "audit": plain(audit(accepted.astype(int), sensitive_features=part.sensitive).to_dict()),
+        "audit": plain(audited.to_dict()),
     }
+
+
+def _evaluate(
+    accepted: NDArray[np.bool_], part: Part, study: Study, measured: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    return evaluate(accepted, part, measured, method=study.method, min_people=study.min_people)
+
+
+def _audit(study: Study, decisions: Any, part: Part, **options: Any) -> Audit:
+    """Audit decisions by the rule of a study."""
+    options |= {"method": study.method, "min_people": study.min_people}
+    return audit(decisions, sensitive_features=part.sensitive, **options)
 
 
 def _accepted(classifier: Any, part: Part) -> NDArray[np.bool_]:
@@ -148,8 +205,12 @@ def _evaluated(study: Study) -> tuple[Part, bool]:
 
 def _data(study: Study) -> dict[str, Any]:
     positives = int(study.train.y.sum() + study.test.y.sum())
+    short, compared = RULES[study.method]
     return {
         **study.fingerprint,
+        "rule": short,
+        "compared": compared,
+        "min_people": study.min_people,
         "people": study.people,
         "train_people": len(study.train),
         "test_people": len(study.test),
@@ -213,6 +274,7 @@ def frontier_summary(
     title: str,
     settings: Mapping[str, Any],
     notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Summarise a frontier.
 
@@ -223,22 +285,24 @@ def frontier_summary(
         Fitted on the training part, and evaluated on the held-out part ("test") where there is one.
     answers : list of Answer
         Further classifiers, each the answer to a question.
-    title, settings, notes
+    title, settings, notes, warnings
         For the reader.
     """
-    summary = _head("frontier", title, {**study.settings, **settings}, [*study.notes, *notes])
     part, held_out = _evaluated(study)
     free = frontier.estimators_[0]
     features = study.train.frame[[column.name for column in study.encoder.columns]]
     scores = free.decision_function(part.X)
-    result = audit((scores >= 0).astype(int), sensitive_features=part.sensitive, scores=scores)
-    labels = audit(study.train.y, sensitive_features=study.train.sensitive, features=features)
+    result = _audit(study, (scores >= 0).astype(int), part, scores=scores)
+    labels = _audit(study, study.train.y, study.train, features=features)
     comparison = _Comparison(study, free)
     rows = [row for _, row in frontier.table_.iterrows()]
     shown = [comparison.point(clf, row) for clf, row in zip(frontier.estimators_, rows, strict=True)]
-    undefined = sum(p["test"]["p_rule"] is None for p in shown)
+    answered = [comparison.answer(answer) for answer in answers]
+    said = [*warnings, *_of_points(shown, answered), *_small(result)]
+    summary = _head("frontier", title, {**study.settings, **settings}, [*study.notes, *notes], said)
+    undefined = sum(p["test"]["p_rule"] is None and p["test"]["decides_alike"] == "refuses" for p in shown)
     if undefined:
-        summary["notes"].append(
+        summary["warnings"].append(
             f"At {undefined} of {len(shown)} points nobody gets the positive decision: the p%-rule is not defined "
             "(0/0); the favourable outcome may be too rare to be predicted for anybody."
         )
@@ -249,8 +313,31 @@ def frontier_summary(
         "labels_audit": plain(labels.to_dict()),
         "audit": plain(result.to_dict()),
         "points": shown,
-        "answers": [comparison.answer(answer) for answer in answers],
+        "answers": answered,
     }
+
+
+def _of_points(points: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say which classifiers accept everybody, and which answer misses its rule on the people it is measured on."""
+    said = []
+    accepting = sum(p["test"]["decides_alike"] == "accepts" for p in points)
+    if accepting:
+        said.append(
+            f"At {accepting} of {len(points)} points everybody gets the positive decision: every rule holds there, "
+            "and that says nothing about fairness."
+        )
+    for answer in answers:
+        test = None if answer["details"] is None else answer["details"]["test"]
+        if test is None:
+            continue
+        said += _decided_alike(test["decides_alike"], f"The answer to “{answer['question']}”")
+        if answer["key"] == "p80" and test["p_rule"] is not None and test["p_rule"] < _FOUR_FIFTHS:
+            said.append(
+                f"The classifier found for the 80%-rule misses it on the people it is measured on: "
+                f"{ratio_beside(test['p_rule'], _FOUR_FIFTHS)} "
+                f"(95% interval {interval(test['p_rule_low'], test['p_rule_high'])})."
+            )
+    return said
 
 
 def _guarantee(classifier: Any) -> dict[str, Any] | None:
@@ -298,13 +385,13 @@ class _Comparison:
     ) -> dict[str, Any]:
         part, study = self.part, self.study
         accepted, before = _accepted(classifier, part), self.accepted["test"]
-        test = evaluate(accepted, part, measured_test)
+        test = _evaluate(accepted, part, study, measured_test)
         gained, lost = accepted & ~before, ~accepted & before
         for row in test["groups"]:
             inside = (part.sensitive[row["attribute"]].astype(str) == row["group"]).to_numpy()
             row |= {"gained": int(np.sum(gained & inside)), "lost": int(np.sum(lost & inside))}
         trained, trained_before = _accepted(classifier, study.train), self.accepted["train"]
-        train = measured_train if measured_train is not None else evaluate(trained, study.train)
+        train = measured_train if measured_train is not None else _evaluate(trained, study.train, study)
         details = {
             **facts,
             "test": test,

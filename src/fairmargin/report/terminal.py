@@ -8,7 +8,7 @@ from typing import Any
 
 from fairmargin import formatting
 
-__all__ = ["show"]
+__all__ = ["show", "training_rows"]
 
 
 def show(summary: Mapping[str, Any]) -> None:
@@ -19,6 +19,8 @@ def show(summary: Mapping[str, Any]) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160, markup=False, emoji=False)
     parts = {"audit": _audit, "train": _train, "frontier": _frontier}
     console.print(formatting.clean(summary["title"]), style="bold")
+    for warning in summary["warnings"]:
+        console.print(formatting.clean(f"warning: {warning}"), style="bold yellow")
     parts[summary["kind"]](console, summary)
     for note in summary["notes"]:
         console.print(formatting.clean(f"note: {note}"), style="dim")
@@ -42,7 +44,14 @@ def _name(value: Any) -> str:
 
 def _audit(console: Any, summary: Mapping[str, Any]) -> None:
     audit = summary["audit"]
-    console.print(f"{audit['people']:,} people, {audit['positives']:,} positive decisions")
+    favourable = formatting.clean(f"favourable: {summary['settings'].get('positive', formatting.NONE)}")
+    console.print(
+        f"{formatting.people(audit['people'])}, {audit['positives']:,} positive decisions "
+        f"({formatting.percent(audit['positives'] / audit['people'])}; {favourable})"
+    )
+    console.print(
+        f"p%-rule ({audit['rule']}): {audit['compared']}; groups under {audit['min_people']} decide nothing"
+    )
     for attribute in audit["attributes"]:
         console.print(_audit_table(attribute, console.width))
         console.print(_measures(attribute))
@@ -57,17 +66,20 @@ def _audit_table(attribute: Mapping[str, Any], width: int) -> Any:
         "group": lambda g: Text(_name(g["group"])),
         "people": lambda g: f"{g['people']:,}",
         "rate": lambda g: formatting.percent(g["rate"]),
+        "95% of rate": lambda g: formatting.interval(100 * g["rate_low"], 100 * g["rate_high"]),
         "ratio": lambda g: formatting.ratio(g["ratio"]),
         "95% interval": lambda g: formatting.interval(g["ratio_low"], g["ratio_high"]),
         "difference": lambda g: formatting.points(g["difference"]),
         "z": lambda g: formatting.NONE if g["z"] is None else f"{g['z']:+.1f}",
         "p (adj.)": lambda g: formatting.probability(g["p_adjusted"]),
-        "shortfall": lambda g: formatting.NONE if g["shortfall"] is None else f"{g['shortfall']:,.0f}",
+        "shortfall": lambda g: formatting.whole(g["shortfall"]),
         "one more": lambda g: formatting.ratio(g["ratio_one_more"]) + (" !" if g["one_decision_matters"] else ""),
-        "<finding": lambda g: Text(g["finding"], style="bold" if g["finding"].startswith("below") else ""),
+        "<finding": lambda g: Text(g["finding"], style="bold" if "below" in g["finding"] else ""),
     }
     if width < 120:  # what does not fit is in the files
-        columns = {name: show for name, show in columns.items() if name not in ("difference", "z", "one more")}
+        columns = {
+            name: show for name, show in columns.items() if name not in ("95% of rate", "difference", "z", "one more")
+        }
     table = _table(f"{_name(attribute['name'])} (compared with {_name(attribute['reference'])})", *columns)
     for group in attribute["groups"]:
         table.add_row(*(show(group) for show in columns.values()))
@@ -118,16 +130,18 @@ def _rules(console: Any, rules: list[Mapping[str, Any]]) -> None:
 
 
 def _train(console: Any, summary: Mapping[str, Any]) -> None:
-    data = summary["data"]
-    console.print(f"{data['train_people']:,} people trained on, {data['test_people']:,} held out")
-    table = _table("", "", "accuracy", "p%-rule", "95% interval", "CV score")
-    for label, key in (("training", "train"), ("held out", "test")):
-        row = summary[key]
-        if row is not None:
-            span = formatting.interval(row["p_rule_low"], row["p_rule_high"])
-            accuracy, score = formatting.percent(row["accuracy"]), formatting.percent(row["cv_score"])
-            table.add_row(label, accuracy, formatting.ratio(row["p_rule"]), span, score)
+    _study(console, summary)
+    console.print(formatting.clean(f"asked for: {summary['settings'].get('constraint', 'none')}"))
+    table = _table("", "", "accuracy", "95% interval", "accepted", "p%-rule", "95% interval", "CV score")
+    for label, row in training_rows(summary):
+        span = formatting.interval(row["p_rule_low"], row["p_rule_high"])
+        accuracy, score = formatting.percent(row["accuracy"]), formatting.percent(row["cv_score"])
+        around = formatting.interval(100 * row["accuracy_low"], 100 * row["accuracy_high"])
+        accepted = formatting.percent(row["rate"])
+        table.add_row(label, accuracy, around, accepted, formatting.ratio(row["p_rule"]), span, score)
     console.print(table)
+    shown = summary["test"] or summary["train"]
+    console.print(f"deciding the same for everybody is right in {formatting.percent(shown['constant_accuracy'])}")
     for attribute in summary["audit"]["attributes"]:
         console.print(_audit_table(attribute, console.width))
     console.print(f"certificate: {summary['proof']['text']}")
@@ -137,10 +151,9 @@ def _train(console: Any, summary: Mapping[str, Any]) -> None:
 
 
 def _frontier(console: Any, summary: Mapping[str, Any]) -> None:
-    data = summary["data"]
-    console.print(f"{data['train_people']:,} people trained on, {data['test_people']:,} held out")
+    _study(console, summary)
     where = "held-out" if summary["held_out"] else "training"
-    columns = ("point", "accuracy", "p%-rule", "95% interval", "gained", "lost", "loss", "<proof")
+    columns = ("point", "accuracy", "accepted", "p%-rule", "95% interval", "gained", "lost", "loss", "<proof")
     table = _table(f"On {where} people", *columns)
     shown = [(f"{100 * p['factor']:.0f}% of covariance", p) for p in summary["points"]]
     shown += [(a["question"], a["details"]) for a in summary["answers"] if a["details"]]
@@ -149,6 +162,7 @@ def _frontier(console: Any, summary: Mapping[str, Any]) -> None:
         table.add_row(
             label,
             formatting.percent(test["accuracy"]),
+            formatting.percent(test["rate"]),
             formatting.ratio(test["p_rule"]),
             formatting.interval(test["p_rule_low"], test["p_rule_high"]),
             f"{p['gained']:,}",
@@ -157,3 +171,22 @@ def _frontier(console: Any, summary: Mapping[str, Any]) -> None:
             p["proof"]["label"],
         )
     console.print(table)
+    constant = summary["points"][0]["test"]["constant_accuracy"]
+    console.print(
+        f"points have the least loss; deciding the same for everybody is right in {formatting.percent(constant)}"
+    )
+
+
+def _study(console: Any, summary: Mapping[str, Any]) -> None:
+    data = summary["data"]
+    console.print(f"{formatting.people(data['train_people'])} trained on, {data['test_people']:,} held out")
+    console.print(formatting.clean(f"favourable: {data['target']} = {data['positive']}"))
+    console.print(f"p%-rule ({data['rule']}): {data['compared']}; groups under {data['min_people']} decide nothing")
+
+
+def training_rows(summary: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return what was measured in training, with a name for each row."""
+    held_out = "held out" if summary["held_out"] else "training"
+    rows = [("training", summary["train"]), ("held out", summary["test"])]
+    rows.append((f"without a constraint ({held_out})", summary["unconstrained"]))
+    return [(label, row) for label, row in rows if row is not None]

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
+from fairmargin.sensitive import MISSING_GROUP
 
 __all__ = ["MISSING_GROUP", "as_text", "find_column", "is_number_column", "value_as_text"]
-
-MISSING_GROUP = "(missing)"
 
 
 def find_column(frame: pd.DataFrame, name: str, role: str = "column", *, field: str | None = None) -> str:

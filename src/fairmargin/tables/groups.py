@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -16,6 +18,9 @@ from fairmargin.tables.columns import MISSING_GROUP, as_text, find_column, is_nu
 
 __all__ = ["find_sensitive_columns", "group_column", "group_columns"]
 
+_PUT_TOGETHER = "other"
+_NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]\d+)?)"
+_BAND = re.compile(rf"(?:(under) )?({_NUMBER})(?: to under {_NUMBER}| and over)?")
 _MAX_CODES = 10  # numbers of more distinct values than this are measurements, not codes, and are cut
 
 
@@ -34,15 +39,24 @@ def find_sensitive_columns(frame: pd.DataFrame, names: Sequence[str], target: st
 
 
 def group_columns(
-    frame: pd.DataFrame, sensitive: Sequence[str], bins: Mapping[str, Sequence[float]] | None, missing: str
+    frame: pd.DataFrame,
+    sensitive: Sequence[str],
+    bins: Mapping[str, Sequence[float]] | None,
+    missing: str,
+    merge_under: int = 0,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return the sensitive columns as groups, and notes on what was done; parameters as in :func:`group_column`."""
+    """Return the sensitive columns as groups, and notes on what was done; parameters as in :func:`group_column`.
+
+    Groups of fewer than ``merge_under`` people are put together. Bands of numbers are in the order of the numbers.
+    """
     for name in bins or {}:
         if name not in sensitive:
             raise DataError(f"Limits are given for {shorten(name)!r}, which is no sensitive column.", field="bins")
     columns, notes = {}, []
     for name in sensitive:
-        columns[name], said = group_column(frame[name], edges=(bins or {}).get(name), missing=missing)
+        words, said = group_column(frame[name], edges=(bins or {}).get(name), missing=missing)
+        words, also = _merge_small_groups(words, merge_under)
+        columns[name], said = _in_order(words), [*said, *also]
         notes += said
         if columns[name].nunique() < 2:
             only = shorten(columns[name].iloc[0]) if len(frame) else ""
@@ -50,7 +64,35 @@ def group_columns(
                 f"The sensitive column {shorten(name)!r} has only one group ({only!r}): there is nothing to compare.",
                 field="sensitive",
             )
-    return pd.DataFrame(columns).astype("category"), notes
+    return pd.DataFrame(columns), notes
+
+
+def _in_order(words: pd.Series) -> pd.Series:
+    """Return groups as a categorical column: bands by their limits, everything else as text, what is put together and
+    what is missing last."""
+
+    def place(word: str) -> tuple[int, float, str]:
+        if word == MISSING_GROUP or word.startswith(_PUT_TOGETHER):
+            return 2, 0.0, word
+        band = _BAND.fullmatch(word)
+        if band is None:
+            return 1, 0.0, word
+        under, low = band.group(1), band.group(2)
+        return 0, -math.inf if under is not None else float(low), word
+
+    return words.astype(pd.CategoricalDtype(sorted(words.unique(), key=place)))
+
+
+def _merge_small_groups(words: pd.Series, least: int) -> tuple[pd.Series, list[str]]:
+    """Put the groups of fewer than ``least`` people together, where there are several."""
+    counts = words.value_counts()
+    small = [word for word in counts.index[counts < least] if word != MISSING_GROUP]
+    if len(small) < 2:
+        return words, []
+    merged = words.where(~words.isin(small), f"{_PUT_TOGETHER} ({len(small)} groups)")
+    listed = ", ".join(shorten(word, 20) for word in sorted(small)[:8]) + (", ..." if len(small) > 8 else "")
+    name = shorten(words.name)
+    return merged, [f"{name!r}: {len(small):,} groups of fewer than {least:,} people were put together ({listed})."]
 
 
 def group_column(
@@ -119,4 +161,4 @@ def _merge_rare_groups(words: NDArray[Any], max_groups: int) -> tuple[NDArray[An
         return words, 0
     order = np.argsort(-np.bincount(codes), kind="stable")
     rare = order[max_groups - 1 :]
-    return np.where(np.isin(codes, rare), f"other ({len(rare)} groups)", words), len(rare)
+    return np.where(np.isin(codes, rare), f"{_PUT_TOGETHER} ({len(rare)} groups)", words), len(rare)

@@ -16,13 +16,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from fairmargin.constraints import Constraint, IndividualLossBound, LossBound, PRuleBound
 from fairmargin.exceptions import DataError, DisparateTreatmentError
-from fairmargin.formatting import shorten
+from fairmargin.formatting import interval, ratio_beside, shorten
 from fairmargin.frontier import FairnessFrontier
 from fairmargin.report.summary import Answer, frontier_summary, training_summary
 from fairmargin.tables.model import TabularModel
@@ -55,14 +54,23 @@ def train(
     tested = {"safety_set": (study.test.X, study.test.sensitive)} if _tests_people(estimator, study) else {}
     with _collected_warnings() as said, _few_threads(study), _named_columns(study):
         estimator.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive, **tested)
+        free = None if estimator.constraint is None else clone(estimator).set_params(constraint=None)
+        if free is not None:
+            free.fit(study.train.X, study.train.y)
     if tested:
         estimator.guarantee_ = replace(estimator.guarantee_, seed=study.settings["seed"])
     title = f"{study.target} = {study.labels[1]}: one classifier"
     summary = training_summary(
-        estimator, study, title=title, settings={**_settings(estimator), **(settings or {})}, notes=said
+        estimator,
+        study,
+        title=title,
+        settings={**_settings(estimator), **(settings or {})},
+        notes=_ties(estimator),
+        warnings=said,
+        unconstrained=free,
     )
-    summary["notes"] += [*_ties(estimator), *_shortfalls(study, estimator, summary)]
-    kept = ("settings", "data", "train", "test", "guarantee", "notes", "versions")
+    summary["warnings"] += _shortfalls(estimator, summary)
+    kept = ("settings", "data", "train", "test", "guarantee", "warnings", "notes", "versions")
     facts = {key: summary[key] for key in kept}
     return TabularModel(estimator, study.encoder, study.target, study.labels, study.sensitive, facts), summary
 
@@ -95,14 +103,16 @@ def trace(
         tracing = partial(progress, "tracing the frontier")
         tracing()
         held_out = (study.test.X, study.test.y, study.test.sensitive) if len(study.test) else None
-        frontier = FairnessFrontier(estimator, n_points=n_points, progress=tracing)
+        frontier = FairnessFrontier(
+            estimator, n_points=n_points, method=study.method, min_people=study.min_people, progress=tracing
+        )
         frontier.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive, eval_set=held_out)
         answers = _answers(study, estimator, individual_loss, progress)
     progress("summing up")
     recorded = {**_settings(estimator), "points": n_points, "individual_loss": individual_loss, **(settings or {})}
     title = f"{study.target} = {study.labels[1]}: accuracy and fairness"
     with _few_threads(study):
-        return frontier_summary(study, frontier, answers, title=title, settings=recorded, notes=said)
+        return frontier_summary(study, frontier, answers, title=title, settings=recorded, warnings=said)
 
 
 def _tests_people(estimator: Any, study: Study) -> bool:
@@ -162,7 +172,7 @@ def _ties(estimator: Any) -> list[str]:
     return [f"{ties:,} people had a score of zero up to rounding and were decided together."] if ties else []
 
 
-def _shortfalls(study: Study, estimator: Any, summary: dict[str, Any]) -> list[str]:
+def _shortfalls(estimator: Any, summary: dict[str, Any]) -> list[str]:
     """Return notes where held-out people fare worse than requested, or than under a constant decision."""
     test = summary["test"]
     notes: list[str] = []
@@ -172,13 +182,13 @@ def _shortfalls(study: Study, estimator: Any, summary: dict[str, Any]) -> list[s
     if asked is not None and test["p_rule"] is not None and test["p_rule"] < asked:
         notes.append(
             f"The {asked:g}%-rule holds on the people trained on; on those held out the p%-rule is "
-            f"{test['p_rule']:.1f}%."
+            f"{ratio_beside(test['p_rule'], asked)} "
+            f"(95% interval {interval(test['p_rule_low'], test['p_rule_high'])})."
         )
-    share = float(np.mean(study.test.y == 1))
-    if test["accuracy"] < max(share, 1.0 - share):
+    if test["accuracy"] < test["constant_accuracy"]:
         notes.append(
             f"On held-out people the classifier is right in {test['accuracy']:.1%} of cases; deciding the same for "
-            f"everybody would be right in {max(share, 1.0 - share):.1%}."
+            f"everybody would be right in {test['constant_accuracy']:.1%}."
         )
     return notes
 
@@ -186,8 +196,9 @@ def _shortfalls(study: Study, estimator: Any, summary: dict[str, Any]) -> list[s
 def _answers(study: Study, estimator: Any, individual_loss: float, progress: Callable[..., None]) -> list[Answer]:
     """Return the answers to the three questions that people ask."""
     grown = f"and nobody's loss is more than {1 + individual_loss:g} times what it was"
+    rule = PRuleBound(80, method=study.method, min_people=study.min_people)
     questions: list[tuple[str, str, str, Constraint]] = [
-        ("p80", "80%-rule on the training data", "the most accurate classifier found", PRuleBound(80)),
+        ("p80", "80%-rule on the training data", "the most accurate classifier found", rule),
         ("loss2", "within 2% of the best loss", "the least covariance there", LossBound(0.02)),
         ("nobody", "nobody trained on loses acceptance", grown, IndividualLossBound(individual_loss, "accepted")),
     ]

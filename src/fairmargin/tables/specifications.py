@@ -25,6 +25,7 @@ def make_estimator(
     kernel: str = "rbf",
     gamma: float | str = "scale",
     class_weight: str | None = None,
+    max_iter: int | None = None,
 ) -> Any:
     """Return an unfitted classifier by its name, one of ``ESTIMATORS``; parameters as in the classifiers."""
     from fairmargin.linear import FairLinearSVC, FairLogisticRegression
@@ -32,6 +33,8 @@ def make_estimator(
     if not C > 0:
         raise DataError(f"C must be positive, got {C}.", field="C")
     shared: dict[str, Any] = {"C": C, "constraint": constraint, "class_weight": class_weight}
+    if max_iter is not None:
+        shared["max_iter"] = max_iter
     if name == "logistic":
         return FairLogisticRegression(**shared)
     if name == "linear-svm":
@@ -45,13 +48,15 @@ def make_estimator(
     raise DataError(f"There is no estimator {shorten(name)!r}; there are {', '.join(ESTIMATORS)}.", field="estimator")
 
 
-def parse_constraint(text: str, *, confidence: float | None = None) -> Constraint | None:
+def parse_constraint(
+    text: str, *, confidence: float | None = None, method: str = "one_vs_rest", min_people: int = 1
+) -> Constraint | None:
     """Return the constraint that a text asks for; with ``confidence``, a p%-rule that is tested on other people.
 
     ``none``; ``covariance=0.1``, ``covariance=20%`` (of the unconstrained classifier's),
     ``covariance=sex:0,race:0.1``; ``p-rule=80``; ``loss=0.05`` (within 5% of the best loss); ``individual=0.5``
     (nobody's loss grows by more than half); ``nobody-loses`` or ``nobody-loses=0.5`` (and whoever is accepted stays
-    accepted).
+    accepted). ``method`` and ``min_people`` are for p%-rules, as in :class:`fairmargin.PRuleBound`.
 
     Examples
     --------
@@ -60,14 +65,14 @@ def parse_constraint(text: str, *, confidence: float | None = None) -> Constrain
     """
     kind, _, value = text.strip().partition("=")
     if confidence is not None:
-        return _tested_rule(kind, value, text, confidence)
+        return _tested_rule(kind, text, confidence, method, min_people)
     try:
         if kind == "none" and not value:
             return None
         if kind == "covariance":
             return _covariance(value or "0")
         if kind == "p-rule":
-            return PRuleBound(_number(value.removesuffix("%") or "80"))
+            return PRuleBound(_number(value.removesuffix("%") or "80"), method=method, min_people=min_people)
         if kind == "loss":
             return LossBound(_share(value))
         if kind == "individual":
@@ -79,14 +84,14 @@ def parse_constraint(text: str, *, confidence: float | None = None) -> Constrain
     raise DataError(f"There is no constraint {shorten(text)!r}; ask for one of {_CONSTRAINTS}.", field="constraint")
 
 
-def _tested_rule(kind: str, value: str, text: str, confidence: float) -> PRuleBound:
+def _tested_rule(kind: str, text: str, confidence: float, method: str, min_people: int) -> PRuleBound:
     if kind != "p-rule":
         raise DataError(
             f"A confidence is for p%-rules, which are tested on people held out; {shorten(text)!r} is none.",
             field="constraint",
             suggestion="p-rule=80",
         )
-    rule = parse_constraint(text)
+    rule = parse_constraint(text, method=method, min_people=min_people)
     assert isinstance(rule, PRuleBound)
     try:
         return replace(rule, confidence=confidence)

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.categories import CodedMatrix
+from fairmargin.decisions import RULES
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
 from fairmargin.tables.columns import find_column
@@ -19,7 +20,7 @@ from fairmargin.tables.groups import find_sensitive_columns, group_columns
 from fairmargin.tables.reader import Table
 from fairmargin.tables.target import read_target
 
-__all__ = ["Part", "Study", "prepare"]
+__all__ = ["Part", "Study", "method_of_rule", "prepare"]
 
 Array = NDArray[np.float64]
 
@@ -42,6 +43,7 @@ class Study:
     """One question put to one table: encoded, grouped and split.
 
     ``labels`` are the texts of the negative and the positive value of the target; ``y`` is 1 for the second.
+    ``method`` and ``min_people`` say how groups are compared, as in :func:`fairmargin.p_rule`.
     """
 
     train: Part
@@ -53,6 +55,8 @@ class Study:
     fingerprint: dict[str, Any]
     settings: dict[str, Any]
     notes: tuple[str, ...]
+    method: str = "one_vs_rest"
+    min_people: int = 1
 
     @property
     def people(self) -> int:
@@ -76,6 +80,9 @@ def prepare(
     test_share: float = 0.3,
     seed: int = 0,
     stratify: bool = True,
+    rule: str = "rest",
+    min_people: int = 30,
+    merge_small: bool = False,
 ) -> Study:
     """Put a question to a table: who gets the target, by which features, fair between which groups.
 
@@ -101,12 +108,19 @@ def prepare(
     seed : int
     stratify : bool
         False where a rule is tested on the people held out: their draw must not depend on their labels.
+    rule : {"rest", "highest"}
+        Whether a p%-rule compares each group with everybody else or with the group of the highest rate.
+    min_people : int
+        Comparisons with fewer people on a side decide nothing.
+    merge_small : bool
+        Whether groups of fewer than ``min_people`` people are put together.
 
     Raises
     ------
     DataError
         ``field`` names the parameter to change, where there is one.
     """
+    method = method_of_rule(rule)
     frame = table.frame
     target = find_column(frame, target, "target column", field="target")
     sensitive = find_sensitive_columns(frame, sensitive, target)
@@ -116,7 +130,7 @@ def prepare(
     if not known.all():
         notes.append(f"{int((~known).sum()):,} people without a value of {shorten(target)!r} were left out.")
     frame, y = frame[known].reset_index(drop=True), y[known]
-    groups, said = group_columns(frame, sensitive, bins, missing_sensitive)
+    groups, said = group_columns(frame, sensitive, bins, missing_sensitive, min_people if merge_small else 0)
     notes += said
     train, test = _split(y, groups if stratify else groups.iloc[:, :0], test_share, seed)
     encoder = TableEncoder.fit(
@@ -140,6 +154,9 @@ def prepare(
         "test_share": test_share,
         "seed": seed,
         "stratify": stratify,
+        "rule": rule,
+        "min_people": min_people,
+        "merge_small": merge_small,
     }
     return Study(
         part(train),
@@ -151,7 +168,17 @@ def prepare(
         table.fingerprint,
         settings,
         (*notes, *encoder.notes),
+        method,
+        min_people,
     )
+
+
+def method_of_rule(rule: str) -> str:
+    """Return the method, as in :func:`fairmargin.p_rule`, that a short name stands for."""
+    methods = {short: method for method, (short, _) in RULES.items()}
+    if rule not in methods:
+        raise DataError(f"The rule compares with the 'rest' or the 'highest', not {shorten(rule)!r}.", field="rule")
+    return methods[rule]
 
 
 def _feature_columns(

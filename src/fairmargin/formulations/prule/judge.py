@@ -182,7 +182,7 @@ class Judge:
 
 def make_judge(constraint: PRuleBound, task: Task) -> Judge:
     """Return the judge of a constraint on the data of a task; raise for an attribute without groups."""
-    people = Population(task.data.y > 0, task.data.people_weight, task.sensitive.attributes)
+    people = Population(task.data.y > 0, task.data.people_weight, task.sensitive.attributes, constraint.min_people)
     people.group_totals  # noqa: B018 - raises for numeric attributes
     may_cut, below = task.problem.design.fit_intercept, float(constraint.smooth_below or 0)
     return Judge(people, float(constraint.p), constraint.method, may_cut, below)
