@@ -29,6 +29,7 @@ __all__ = [
     "PassCount",
     "SparseDesign",
     "make_design",
+    "reduce_few_rows",
     "reduce_rank",
     "reduce_wide",
 ]
@@ -450,6 +451,29 @@ def reduce_wide(X: Any) -> Reduction:
     X = X.toarray() if sp.issparse(X) else X  # the basis is as large, and dense
     Q, R = scipy.linalg.qr(np.asarray(X, dtype=np.float64).T, mode="economic", check_finite=False)
     return Reduction(np.ascontiguousarray(R.T), Q)
+
+
+@dataclass(frozen=True)
+class GramReduction:
+    """The same for a sparse matrix: features ``F = U S^(1/2)`` of ``X X' = U S U'``, with ``Q = X' U S^(-1/2)``
+    unformed."""
+
+    features: Array
+    X: Any
+    coordinates: Array
+
+    def expand(self, beta: Array) -> Array:
+        """Return ``w = Q beta``."""
+        return np.asarray(self.X.T @ (self.coordinates @ beta))
+
+
+def reduce_few_rows(X: Any) -> GramReduction:
+    """Rewrite a sparse matrix with few rows and more columns in as many coordinates as its rank; it stays sparse."""
+    X = X.astype(np.float64, copy=False)
+    values, vectors = scipy.linalg.eigh((X @ X.T).toarray(), check_finite=False)
+    kept = values > len(values) * np.finfo(float).eps * max(float(values[-1]), 0.0)
+    size = np.sqrt(values[kept])
+    return GramReduction(vectors[:, kept] * size, X, vectors[:, kept] / size)
 
 
 def reduce_rank(X: Any, fit_intercept: bool) -> Reduction | None:

@@ -30,6 +30,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _SLACK = 2e-7  # by how much the second stage may exceed the least covariance, relative
+_MOST_COUNTED = 200  # coefficients that count for how many promises are looked at: they are rows of a dense matrix
 _ADDED = 4  # broken promises taken in a round, for each coefficient
 _STIFFEST = 20.0  # logarithm of the largest factor for the penalty
 
@@ -169,28 +170,55 @@ def _least_covariance(
     problem: Problem, free: Solution, promises: Promises, reach: Array, radius: float
 ) -> tuple[float, Array, Index]:
     """Return the least factor ``t``, a point that attains it and the promises that were looked at."""
-    p = problem.design.shape[1]
+    few = min(problem.design.shape[1], _MOST_COUNTED)
     counted = reach > 0
     A = problem.rows[counted] / reach[counted, None]
-    one = np.ones((len(A), 1))
-    # t - A theta >= 0, t + A theta >= 0, t >= 0
-    fixed = np.vstack([np.hstack([-A, one]), np.hstack([A, one]), np.append(np.zeros(p), 1.0)])
-    ball = np.append(problem.ridge > 0, False)
-    q = np.append(np.zeros(p), 1.0)
-    working = _tightest(promises.slack(free.scores), 3 * p)
-    inside = np.append(free.theta, 2.0)  # the unconstrained classifier breaks no promise
-    x = inside
+    working = _tightest(promises.slack(free.scores), 3 * few)
     for _ in range(MOST_ROUNDS):
-        rows = np.hstack([promises.rows(problem, working), np.zeros((len(working), 1))])
-        G, h = np.vstack([fixed, rows]), np.concatenate([np.zeros(len(fixed)), promises.tau[working]])
-        x = solve_program(ConeProgram(q, G, h, ball, radius), inside)
-        slack = promises.slack(problem.design.matvec(x[:-1]))
-        broken = _most_broken(slack, working, _ADDED * p)
+        rows = promises.rows(problem, working)
+        theta, factor = _least_factor(problem, free.theta, A, rows, promises.tau[working], radius)
+        slack = promises.slack(problem.design.matvec(theta))
+        broken = _most_broken(slack, working, _ADDED * few)
         if len(broken) == 0:
             break
         working = np.concatenate([working, broken])
     # Few of the promises looked at on the way bind in the end; the second stage starts from these.
-    return max(float(x[-1]), 0.0), x[:-1], _tightest(slack, 2 * p)
+    return max(factor, 0.0), theta, _tightest(slack, 2 * few)
+
+
+def _least_factor(
+    problem: Problem, inside: Array, A: Array, rows: Array, tau: Array, radius: float
+) -> tuple[Array, float]:
+    """Return ``theta`` and the least ``t`` with ``|A theta| <= t`` and ``rows theta >= tau`` in the ball.
+
+    ``inside`` (p,) keeps all promises: the unconstrained classifier.
+    """
+    basis, ball = _span(problem, np.vstack([A, rows, inside]))
+    A, rows, inside = A @ basis, rows @ basis, inside @ basis
+    one, none = np.ones((len(A), 1)), np.zeros((len(rows), 1))
+    last = np.append(np.zeros(basis.shape[1]), 1.0)
+    # t - A theta >= 0, t + A theta >= 0, t >= 0, and the promises
+    G = np.vstack([np.hstack([-A, one]), np.hstack([A, one]), last, np.hstack([rows, none])])
+    h = np.concatenate([np.zeros(2 * len(A) + 1), tau])
+    x = solve_program(ConeProgram(last, G, h, np.append(ball, False), radius), np.append(inside, 2.0))
+    return basis @ x[:-1], float(x[-1])
+
+
+def _span(problem: Problem, vectors: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return orthonormal coordinates (p, m) in which the first stage is written, and which of them are in the ball.
+
+    What is orthogonal to all constraints changes none of them and only adds to the penalty: with fewer constraints
+    than columns the optimum lies in their span, besides the coordinates without a penalty.
+    """
+    p = vectors.shape[1]
+    in_ball = problem.ridge > 0
+    if len(vectors) >= np.count_nonzero(in_ball):
+        return np.eye(p), in_ball
+    spanned = np.linalg.qr(vectors[:, in_ball].T)[0]
+    basis = np.zeros((p, len(vectors) + p - len(spanned)))
+    basis[in_ball, : len(vectors)] = spanned
+    basis[~in_ball, len(vectors) :] = np.eye(p - len(spanned))
+    return basis, np.arange(basis.shape[1]) < len(vectors)
 
 
 def _tightest(slack: Array, count: int) -> Index:
@@ -238,7 +266,8 @@ class _SecondStage:
             problem = self.problem()
             solution = self.task.solve(replace(problem, ridge=stiffness * problem.ridge), self.start)
             self.start = Start(solution.theta, hessian=solution.hessian)
-            broken = _most_broken(self.promises.slack(solution.scores), self.working, problem.design.shape[1])
+            few = min(problem.design.shape[1], _MOST_COUNTED)
+            broken = _most_broken(self.promises.slack(solution.scores), self.working, few)
             if len(broken) == 0:
                 break
             self.working = np.concatenate([self.working, broken])

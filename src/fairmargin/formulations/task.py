@@ -12,10 +12,11 @@ from functools import singledispatch
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairmargin.constraints import Constraint
-from fairmargin.design import make_design, reduce_rank, reduce_wide
+from fairmargin.design import make_design, reduce_few_rows, reduce_rank, reduce_wide
 from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.losses import Loss, SmoothedHingeLoss
@@ -32,6 +33,7 @@ Array = NDArray[np.float64]
 # Entries of the triangular factor that decides a rank: 1.6 GB. A matrix that is not dense has its rank found on
 # blocks of rows and is written out only where columns depend on each other: five times as many are let through.
 _RANK_ENTRIES, _SPARSE_SHARE = 200_000_000, 5
+_FEW_ROWS = 500  # of sparse data, whose products with each other (n, n) take no longer than a fit
 _ROUNDED = 0.1  # width of a hinge loss's corner where a rounded one will do
 
 
@@ -149,6 +151,8 @@ def make_task(
     is_penalised = bool(np.isfinite(C))
     if feature_map is None and is_penalised and d > n and isinstance(data.X, np.ndarray):
         feature_map = reduce_wide(data.X)
+    if feature_map is None and is_penalised and d > n and sp.issparse(data.X) and n <= _FEW_ROWS:
+        feature_map = reduce_few_rows(data.X)
     if feature_map is None and not is_penalised:
         _check_rank_is_affordable(data.X)
         feature_map = reduce_rank(data.X, fit_intercept)
