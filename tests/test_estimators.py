@@ -246,6 +246,7 @@ def test_single_precision_keeps_working(loss):
 
 
 @pytest.mark.parametrize("labels", [("no", "yes"), (-1, 1), (False, True), (2, 7), (0.0, 1.0)])
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.FavourableClassWarning")
 def test_labels_of_any_kind(labels):
     X, y, z = make_people()
     plain = FairLogisticRegression().fit(X, y, sensitive_features=z)

@@ -81,6 +81,7 @@ def test_round_trip_is_bit_for_bit(name, tmp_path):
 @pytest.mark.parametrize(
     "labels", [np.where(y > 0, "ja", "nein"), y > 0, y.astype(float)], ids=["text", "bool", "float"]
 )
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.FavourableClassWarning")
 def test_labels_of_any_kind_survive(labels, tmp_path):
     clf = fitted(FairLogisticRegression(), labels)
     io.save(clf, tmp_path / "model.json")

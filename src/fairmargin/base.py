@@ -50,6 +50,10 @@ _PARAMETERS = """
         Whether to learn an intercept, which is never penalised.
     class_weight : dict, "balanced" or None, default=None
         Factors on the loss by class. They do not enter means and covariances.
+    pos_label : label, optional
+        The favourable class, whose decision is the positive one. By default the later of the two in sorted order,
+        with a ``FavourableClassWarning`` under a constraint unless the labels are 0 and 1, -1 and 1, or False and
+        True.
     tol : float, default=1e-9
         Relative duality gap at which to stop.
     max_iter : int, default=200
@@ -58,8 +62,8 @@ _PARAMETERS = """
 
 _ATTRIBUTES = """
     classes_ : ndarray of shape (2,)
-        The second class, in sorted order, is the positive decision, given where ``f(x) >= 0``: code the favourable
-        outcome as 1 and the other as 0.
+        The second class is the positive decision, given where ``f(x) >= 0``: ``pos_label`` or, by default, the later
+        in sorted order.
     covariance_, unconstrained_covariance_ : pandas.Series
         Decision boundary covariance by attribute and category, of this classifier and of the one without
         constraint on the same data. None without sensitive features.
@@ -119,6 +123,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     constraint: Any
     fit_intercept: bool
     class_weight: Any
+    pos_label: Any
     tol: float
     max_iter: int
 
@@ -168,7 +173,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         X : array, sparse matrix or frame of shape (n, n_features)
             Non-sensitive features.
         y : array of shape (n,)
-            Labels of two classes; the second in sorted order is the positive decision.
+            Labels of two classes; ``pos_label``, by default the second in sorted order, is the positive decision.
         sample_weight : array of shape (n,), optional
             Weights of the people, in the loss and in means and covariances.
         sensitive_features : array, series or frame of shape (n,) or (n, k)

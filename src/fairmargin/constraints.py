@@ -210,8 +210,8 @@ class IndividualLossBound(Constraint):
     keep_positive : None, "accepted", mapping, bool mask or indices, default=None
         Who may not be refused: nobody; everybody whom the unconstrained classifier accepts; of those, the ones
         in a group (``{"sex": "Male"}`` or ``{"race": ["Black", "Other"]}``); or the people given, all of whom the
-        unconstrained classifier must accept. To accept is to decide for ``classes_[1]``: code the favourable
-        outcome as 1.
+        unconstrained classifier must accept. To accept is to decide for ``classes_[1]``, the estimator's
+        ``pos_label``.
     notion : str or Notion, default="selection_rate"
         Which people count when groups are compared; see :mod:`fairmargin.notions`.
     """
@@ -272,7 +272,7 @@ class PRuleBound(Constraint):
     :class:`fairmargin.CertifiedClassifier`. Fitting again with another ``random_state`` until it succeeds voids the
     promise.
 
-    The rule is about the positive decision, ``classes_[1]``: code the favourable outcome as 1. Where the
+    The rule is about the positive decision, ``classes_[1]``, the estimator's ``pos_label``. Where the
     unconstrained classifier reaches the rule, it is returned, with its intercept at the most accurate place that
     keeps the rule (unless there are class weights). Deciding the same for everybody satisfies every rule:
     such a classifier is returned, with a ``TrivialClassifierWarning``, only where no more accurate one was found.

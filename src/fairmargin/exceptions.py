@@ -8,6 +8,7 @@ __all__ = [
     "DataError",
     "DataFileError",
     "DisparateTreatmentError",
+    "FavourableClassWarning",
     "IndefiniteKernelError",
     "InfeasibleError",
     "ModelFileError",
@@ -64,6 +65,10 @@ class DisparateTreatmentError(ValueError):
         super().__init__(message)
         self.column = column
         self.attribute = attribute
+
+
+class FavourableClassWarning(UserWarning):
+    """Which of two classes is favourable was not said, and their names do not tell."""
 
 
 class IndefiniteKernelError(ValueError):

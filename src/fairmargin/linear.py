@@ -75,6 +75,7 @@ class FairLogisticRegression(_FairLinear):
         constraint: Any = CovarianceBound,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        pos_label: Any = None,
         tol: float = 1e-9,
         max_iter: int = 200,
     ) -> None:
@@ -82,6 +83,7 @@ class FairLogisticRegression(_FairLinear):
         self.constraint = constraint
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.tol = tol
         self.max_iter = max_iter
 
@@ -116,6 +118,7 @@ class FairLinearSVC(_FairLinear):
         constraint: Any = CovarianceBound,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        pos_label: Any = None,
         tol: float = 1e-9,
         max_iter: int = 200,
     ) -> None:
@@ -124,6 +127,7 @@ class FairLinearSVC(_FairLinear):
         self.constraint = constraint
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.tol = tol
         self.max_iter = max_iter
 
@@ -161,6 +165,7 @@ class FairMarginClassifier(_FairLinear):
         constraint: Any = CovarianceBound,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        pos_label: Any = None,
         tol: float = 1e-9,
         max_iter: int = 200,
     ) -> None:
@@ -169,6 +174,7 @@ class FairMarginClassifier(_FairLinear):
         self.constraint = constraint
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.tol = tol
         self.max_iter = max_iter
 

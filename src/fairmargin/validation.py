@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -17,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
 from fairmargin.categories import CodedMatrix
-from fairmargin.exceptions import DisparateTreatmentError
+from fairmargin.exceptions import DisparateTreatmentError, FavourableClassWarning
 from fairmargin.inputs import check_container
 from fairmargin.sensitive import Sensitive, encode_sensitive
 
@@ -35,6 +36,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 _PROBED = 4096  # columns compared with a sensitive one at a time
+_PLAIN_LABELS = ([0, 1], [-1, 1], [False, True])  # whose later one is favourable without a word
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def validate_training(
     X, y = _validate_both(estimator, X, y)
     if sp.issparse(X):
         X = _in_canonical_form(X)
-    classes, signed = _binary_labels(y)
+    classes, signed = _favourable(*_binary_labels(y), getattr(estimator, "pos_label", None), ask=needs_sensitive)
     n = X.shape[0]
     weight = validate_weights(sample_weight, X)
     kept = np.flatnonzero(weight > 0) if sample_weight is not None else np.arange(n)
@@ -209,6 +211,24 @@ def _binary_labels(y: Any) -> tuple[NDArray[Any], Array]:
             f"y has only one class ({classes.tolist()[0]!r}); a classifier needs two classes to learn from."
         )
     return classes, signed
+
+
+def _favourable(classes: NDArray[Any], signed: Array, pos_label: Any, *, ask: bool) -> tuple[NDArray[Any], Array]:
+    """Put the favourable class second; where none is named and ``ask``, warn unless the labels tell which it is."""
+    if pos_label is None:
+        if ask and classes.tolist() not in _PLAIN_LABELS:
+            negative, positive = classes.tolist()
+            warnings.warn(
+                f"{positive!r} is taken as the favourable class and {negative!r} as the other, as they are sorted; "
+                "name the favourable class with pos_label.",
+                FavourableClassWarning,
+                stacklevel=5,
+            )
+        return classes, signed
+    if pos_label not in classes.tolist():
+        known = " and ".join(map(repr, classes.tolist()))
+        raise ValueError(f"pos_label={pos_label!r} is not among the labels of y, which are {known}.")
+    return (classes, signed) if pos_label == classes[1] else (classes[::-1], -signed)
 
 
 def _check_two_classes(signed: Array, classes: NDArray[Any]) -> None:

@@ -124,6 +124,7 @@ class FairSVC(FairClassifier):
         constraint: Any = CovarianceBound,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        pos_label: Any = None,
         approximation_tol: float = 1e-3,
         max_rank: int | None = None,
         refine: bool | str = "auto",
@@ -141,6 +142,7 @@ class FairSVC(FairClassifier):
         self.constraint = constraint
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.approximation_tol = approximation_tol
         self.max_rank = max_rank
         self.refine = refine

@@ -67,6 +67,10 @@ class FairTreeClassifier(FairClassifier):
         Whether to learn an intercept, which is never penalised.
     class_weight : dict, "balanced" or None, default=None
         Factors on the loss by class, for the trees too. They do not enter means and covariances.
+    pos_label : label, optional
+        The favourable class, whose decision is the positive one. By default the later of the two in sorted order,
+        with a ``FavourableClassWarning`` under a constraint unless the labels are 0 and 1, -1 and 1, or False and
+        True.
     tol : float, default=1e-6
         Relative duality gap at which to stop.
     max_iter : int, default=200
@@ -106,6 +110,7 @@ class FairTreeClassifier(FairClassifier):
         prefit: bool = False,
         fit_intercept: bool = True,
         class_weight: Any = None,
+        pos_label: Any = None,
         tol: float = 1e-6,
         max_iter: int = 200,
     ) -> None:
@@ -117,6 +122,7 @@ class FairTreeClassifier(FairClassifier):
         self.prefit = prefit
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.pos_label = pos_label
         self.tol = tol
         self.max_iter = max_iter
 

@@ -1,0 +1,69 @@
+"""Which class is favourable: named with ``pos_label``, or said aloud."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from fairmargin import (
+    FairLinearSVC,
+    FairLogisticRegression,
+    FairnessFrontier,
+    FairSVC,
+    IndividualLossBound,
+    PRuleBound,
+    io,
+)
+from fairmargin.datasets import make_linear_synthetic
+from fairmargin.exceptions import FavourableClassWarning
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y, z = make_linear_synthetic(300, random_state=0)
+    return X, np.where(np.asarray(y) > 0, "approved", "denied"), np.where(np.asarray(y) > 0, 1, 0), z
+
+
+def test_words_give_a_warning_that_names_the_class(data):
+    X, words, codes, z = data
+    with pytest.warns(FavourableClassWarning, match="'denied' is taken as the favourable class"):
+        FairLogisticRegression().fit(X, words, sensitive_features=z)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for labels in (codes, 2 * codes - 1, codes.astype(bool)):
+            FairLogisticRegression().fit(X, labels, sensitive_features=z)
+        FairLogisticRegression(constraint=None).fit(X, words)
+
+
+@pytest.mark.parametrize("estimator", [FairLogisticRegression(), FairLinearSVC(), FairSVC(C=0.5)], ids=str)
+def test_the_class_named_is_the_positive_decision(data, estimator):
+    X, words, codes, z = data
+    named = estimator.set_params(pos_label="approved").fit(X, words, sensitive_features=z)
+    coded = type(estimator)(**estimator.get_params() | {"pos_label": None}).fit(X, codes, sensitive_features=z)
+    assert named.classes_.tolist() == ["denied", "approved"]
+    np.testing.assert_array_equal(named.decision_function(X), coded.decision_function(X))
+    np.testing.assert_array_equal(named.predict(X) == "approved", coded.predict(X) == 1)
+
+
+def test_promises_and_rules_are_about_it(data, tmp_path):
+    X, words, _, z = data
+    free = FairLogisticRegression(constraint=None, pos_label="approved").fit(X, words)
+    approved = free.predict(X) == "approved"
+    kept = FairLogisticRegression(constraint=IndividualLossBound(keep_positive="accepted"), pos_label="approved")
+    kept.fit(X, words, sensitive_features=z)
+    assert np.all(kept.predict(X)[approved] == "approved")
+    rule = FairLogisticRegression(constraint=PRuleBound(60), pos_label="approved").fit(X, words, sensitive_features=z)
+    rates = [np.mean(rule.predict(X)[np.asarray(z) == v] == "approved") for v in np.unique(z)]
+    assert 100 * min(rates) / max(rates) >= 60.0
+    np.testing.assert_allclose(free.predict_proba(X)[:, 1] >= 0.5, approved)
+    io.save(rule, tmp_path / "m.json")
+    np.testing.assert_array_equal(io.load(tmp_path / "m.json").predict(X), rule.predict(X))
+    frontier = FairnessFrontier(FairLogisticRegression(pos_label="approved"), n_points=2)
+    frontier.fit(X, words, sensitive_features=z, eval_set=(X, words, z))
+    assert frontier.table_["test_accuracy"][0] == pytest.approx(np.mean(free.predict(X) == words), abs=0.01)
+
+
+def test_a_class_that_does_not_occur_is_refused(data):
+    X, words, _, z = data
+    with pytest.raises(ValueError, match="pos_label='yes' is not among the labels of y"):
+        FairLogisticRegression(pos_label="yes").fit(X, words, sensitive_features=z)
