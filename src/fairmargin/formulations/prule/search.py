@@ -230,14 +230,15 @@ class _Walk:
 def _look_along_covariance(scout: Scout, walk: _Walk) -> None:
     """Look along the covariance path, from nearly unconstrained to the opposite covariance."""
     family = CovarianceFamily(scout.rough, scout.start)
-    walk.along(family, np.arange(1.0 - walk.step, -1.0 - walk.step / 2, -walk.step))
+    walk.along(family, np.arange(1.0 - _STEP, -1.0 - _STEP / 2, -_STEP), _STEP)
 
 
 def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
     """Look for prices that close the gaps, along the ray through them, and at other prices near the best."""
     family = DecisionFamily(scout.rough, scout.start)
     prices = close_gaps(family, walk.judge.allowed_ratio, walk.judged, _trust(walk.judge))
-    walk.along(Prices(family, prices), [1.0], walk.step / 2)
+    if len(prices) > 1 or not walk.few:
+        walk.along(Prices(family, prices), [1.0], walk.step / 2)
     if len(prices) > 1:
         _polish(family, walk)
     elif walk.few:
