@@ -39,7 +39,7 @@ def run(found, budget):
     results = {}
     for seed in range(splits):
         for case in cases:
-            if budget.left < 0.15 * budget.seconds and (case, seed) not in done():
+            if budget.left < 0.15 * budget.seconds and not part_of(case, seed).exists():
                 continue
             results[case, seed] = one_split(case, seed)
             log(f"  {case}, split {seed}: {budget.spent:.0f} s")
@@ -57,13 +57,14 @@ def run(found, budget):
     prediction(found, budget)
 
 
-def done():
-    return {tuple(p.stem.rsplit("-", 1)) for p in PARTS.glob("*.json")}
+def part_of(case, seed):
+    """Return where the figures of a split are kept."""
+    return PARTS / f"{case.replace(', ', '_')}-{seed}.json"
 
 
 def one_split(case, seed):
     """Return the figures of one split, from the last run if it got that far."""
-    path = PARTS / f"{case.replace(', ', '_')}-{seed}.json"
+    path = part_of(case, seed)
     if path.exists():
         return json.loads(path.read_text())
     data, attribute = CASES[case]
