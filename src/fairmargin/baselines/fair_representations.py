@@ -27,7 +27,7 @@ __all__ = ["FairRepresentations"]
 _SMOOTH = 1e-12  # |t| is sqrt(t^2 + this), so that the parity term has a gradient at zero
 _CLIP = 1e-12  # probabilities are kept this far from 0 and 1
 _TRIAL_ROWS = 2000  # restarts are compared on this many rows; only the best is trained on all
-_TRIAL_ITERATIONS = 50  # by which the better restarts of Adult stand apart
+_TRIAL_ITERATIONS = 50  # of each restart: a choice between starts, of which the best is trained further
 
 
 @dataclass(frozen=True)
