@@ -27,7 +27,6 @@ __all__ = ["FairRepresentations"]
 _SMOOTH = 1e-12  # |t| is sqrt(t^2 + this), so that the parity term has a gradient at zero
 _CLIP = 1e-12  # probabilities are kept this far from 0 and 1
 _TRIAL_ROWS = 2000  # restarts are compared on this many rows; only the best is trained on all
-_TRIAL_ITERATIONS = 50  # of each restart: a choice between starts, of which the best is trained further
 
 
 @dataclass(frozen=True)
@@ -192,7 +191,7 @@ class FairRepresentations(AwareClassifier):
         group_weights: bool = False,
         n_init: int = 5,
         max_iter: int = 200,
-        tol: float = 1e-5,
+        tol: float = 1e-6,
         random_state: Any = None,
     ) -> None:
         self.n_prototypes = n_prototypes
@@ -239,8 +238,7 @@ class FairRepresentations(AwareClassifier):
         trial = _subsample(objective, rng)
         starts = [trial.start(rng) for _ in range(check_count(self.n_init, "n_init"))]
         max_iter = check_count(self.max_iter, "max_iter")
-        few = min(_TRIAL_ITERATIONS, max_iter)
-        best = min((self._search(trial, theta, few) for theta in starts), key=lambda solution: solution.fun)
+        best = min((self._search(trial, theta, max_iter) for theta in starts), key=lambda solution: solution.fun)
         solution = self._search(objective, best.x, max_iter)
         if solution.status == 1:
             warnings.warn(
