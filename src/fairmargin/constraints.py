@@ -300,8 +300,8 @@ class PRuleBound(Constraint):
         Draws these people.
     guarantee : {"exact", "asymptotic"}, default="exact"
         ``"exact"`` tests on the people set aside, for any number of them. ``"asymptotic"`` lets everybody train and
-        tests by cross-fitting in five folds: it succeeds with fewer people, but its confidence is approximate
-        (on real data up to 6% of draws were wrong where 5% were allowed).
+        tests by cross-fitting in five folds: it succeeds with fewer people, but it tests other classifiers than the
+        one returned, so that its confidence is approximate.
     min_gain : float, default=0.25
         Share of the accuracy that the unconstrained classifier gains over the better constant decision, on the
         people trained on, that a classifier must keep to be tested: deciding nearly the same for everybody keeps
