@@ -180,3 +180,13 @@ def test_advice_on_the_command_line_names_options():
 
     assert in_options("stopped; raise max_iter.") == "stopped; raise --max-iter."
     assert "PRuleBound" not in in_options("or ask for the decisions themselves with PRuleBound.")
+
+
+def test_commands_without_these_options_read_a_table_all_the_same(tmp_path):
+    from fairmargin.cli.inputs import read_study
+
+    five_groups(200).to_csv(tmp_path / "five.csv", index=False)
+    asked = {"data": tmp_path / "five.csv", "demo": False, "target": "y", "positive": "1", "sensitive": ["group"]}
+    asked |= dict.fromkeys(("features", "exclude", "bins", "names", "header", "delimiter"))
+    asked |= {"encoding": "utf-8", "max_size": 1.0, "missing_sensitive": "group", "test_share": 0.0, "seed": 0}
+    assert len(read_study(asked).train) == 200

@@ -134,7 +134,7 @@ def read_study(options: Mapping[str, Any]) -> Study:
         exclude=_split_names(options["exclude"] or [], columns),
         bins=parse_bins(options["bins"]),
         stratify=options.get("confidence") is None,
-        **{name: options[name] for name in encoding},
+        **{name: options[name] for name in encoding if name in options},
     )
 
 
