@@ -72,6 +72,7 @@ def read_table_file(path: Path, options: Mapping[str, Any]) -> Table:
         delimiter="\t" if delimiter in _TAB else delimiter,
         encoding=options["encoding"],
         max_bytes=_bytes(options["max_size"]),
+        decimal=options.get("decimal", "."),
     )
 
 
@@ -133,6 +134,8 @@ def read_study(options: Mapping[str, Any]) -> Study:
         features=_split_names(options["features"], columns) if options["features"] else None,
         exclude=_split_names(options["exclude"] or [], columns),
         bins=parse_bins(options["bins"]),
+        categorical=_split_names(options.get("categorical") or [], columns),
+        numeric=_split_names(options.get("numeric") or [], columns),
         stratify=options.get("confidence") is None,
         **{name: options[name] for name in encoding if name in options},
     )

@@ -11,7 +11,9 @@ __all__ = [
     "FLAGS",
     "Balanced",
     "Bins",
+    "Categorical",
     "Data",
+    "Decimal",
     "Delimiter",
     "Demo",
     "Encoding",
@@ -30,6 +32,7 @@ __all__ = [
     "MinPeople",
     "MissingSensitive",
     "Names",
+    "Numeric",
     "Positive",
     "Quiet",
     "Regularisation",
@@ -45,8 +48,10 @@ __all__ = [
 FLAGS = {
     "C": "--C",
     "bins": "--bin",
+    "categorical": "--categorical",
     "confidence": "--confidence",
     "constraint": "--constraint",
+    "decimal": "--decimal",
     "delimiter": "--delimiter",
     "encoding": "--encoding",
     "estimator": "--estimator",
@@ -58,6 +63,7 @@ FLAGS = {
     "min_frequency": "--min-frequency",
     "missing_sensitive": "--missing-sensitive",
     "names": "--names",
+    "numeric": "--numeric",
     "positive": "--positive",
     "rule": "--rule",
     "seed": "--seed",
@@ -66,7 +72,10 @@ FLAGS = {
     "test_share": "--test-share",
 }
 
-Data = Annotated[Path | None, typer.Argument(metavar="DATA", help="CSV (any delimiter, .gz too) or Parquet file.")]
+Data = Annotated[
+    Path | None,
+    typer.Argument(metavar="DATA", help="CSV (.gz too) or Parquet; - for standard input."),
+]
 Demo = Annotated[bool, typer.Option("--demo", help="Use the built-in, made-up credit data instead of DATA.")]
 Target = Annotated[str | None, typer.Option("--target", "-t", metavar="COL", help="Column to predict.")]
 Positive = Annotated[str | None, typer.Option("--positive", "-p", metavar="VALUE", help="Its favourable value.")]
@@ -111,6 +120,11 @@ MaxSize = Annotated[
     float,
     typer.Option(metavar="GB", min=0.0, help="Refuse a compressed file that holds more than this."),
 ]
+Decimal = Annotated[str, typer.Option("--decimal", metavar=".|,", help="Decimal mark of numbers in CSV.")]
+Categorical = Annotated[
+    list[str] | None, typer.Option("--categorical", metavar="COL", help="Take this column as categories (codes).")
+]
+Numeric = Annotated[list[str] | None, typer.Option("--numeric", metavar="COL", help="Take this column as numbers.")]
 Features = Annotated[list[str] | None, typer.Option(metavar="COL", help="Use only these columns as features.")]
 Exclude = Annotated[list[str] | None, typer.Option("--exclude", "-x", metavar="COL", help="Not a feature.")]
 MinFrequency = Annotated[

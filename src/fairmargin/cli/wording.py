@@ -10,6 +10,8 @@ __all__ = ["in_options"]
 _OPTIONS = {
     "raise max_iter": "raise --max-iter",
     "scale the features or set a finite C": "leave --scale on, or set a finite --C",
+    "exclude identifiers.": "leave identifiers out (--exclude).",
+    "if they are codes, make it categorical": "if they are codes, give --categorical",
     "Lower C, merge": "Lower --C, merge",
     "merge rare categories": "merge rare categories (--min-frequency)",
     "ask for the decisions themselves with PRuleBound": "ask for the decisions themselves (--constraint p-rule=80)",

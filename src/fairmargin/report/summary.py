@@ -149,7 +149,11 @@ def training_summary(
     accepted = _accepted(classifier, part)
     trained = _evaluate(_accepted(classifier, study.train) if held_out else accepted, study.train, study)
     audited = _audit(study, accepted.astype(int), part)
-    said = [*warnings, *_decided_alike(trained["decides_alike"], "On the people trained on the classifier")]
+    said = [
+        *study.warnings,
+        *warnings,
+        *_decided_alike(trained["decides_alike"], "On the people trained on the classifier"),
+    ]
     said += _decided_alike(audited.decides_alike, "On held-out people the classifier") if held_out else []
     said += _small(audited)
     summary = _head("train", title, {**study.settings, **settings}, [*study.notes, *notes], said)
@@ -298,7 +302,7 @@ def frontier_summary(
     rows = [row for _, row in frontier.table_.iterrows()]
     shown = [comparison.point(clf, row) for clf, row in zip(frontier.estimators_, rows, strict=True)]
     answered = [comparison.answer(answer) for answer in answers]
-    said = [*warnings, *_of_points(shown, answered), *_small(result)]
+    said = [*study.warnings, *warnings, *_of_points(shown, answered), *_small(result)]
     summary = _head("frontier", title, {**study.settings, **settings}, [*study.notes, *notes], said)
     undefined = sum(p["test"]["p_rule"] is None and p["test"]["decides_alike"] == "refuses" for p in shown)
     if undefined:

@@ -34,6 +34,7 @@ def read_csv(
     delimiter: str | None = None,
     encoding: str = "utf-8",
     missing: tuple[str, ...] = MISSING,
+    decimal: str = ".",
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the rows of a CSV file, and notes on what was inferred.
 
@@ -42,7 +43,7 @@ def read_csv(
     source : str
         Name of the file, for messages.
     content : bytes
-    names, header, delimiter, encoding, missing
+    names, header, delimiter, encoding, missing, decimal
         As in :func:`fairmargin.tables.read_table`.
     """
     content = _as_utf8(source, content, encoding)
@@ -67,7 +68,12 @@ def read_csv(
         header = _has_header(records)
     columns, said = _choose_names(source, records, names, header)
     _check_widths(source, content, delimiter, len(records[0]), lines_before=int(skipped))
-    return _parse(source, content, delimiter, missing, header, columns), [*notes, *said]
+    if decimal not in (".", ",") or decimal == delimiter:
+        raise DataError(
+            f"The decimal mark is a point or a comma, not the delimiter; got {shorten(decimal)!r}.",
+            field="decimal",
+        )
+    return _parse(source, content, delimiter, missing, header, columns, decimal), [*notes, *said]
 
 
 def _as_utf8(source: str, content: bytes, encoding: str) -> bytes:
@@ -269,11 +275,13 @@ def _parse(
     missing: tuple[str, ...],
     header: bool,
     columns: list[str] | None,
+    decimal: str,
 ) -> pd.DataFrame:
     try:
         return pd.read_csv(
             io.BytesIO(content),
             sep=delimiter,
+            decimal=decimal,
             header=0 if header else None,
             names=columns,
             index_col=False,

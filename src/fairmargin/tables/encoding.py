@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -26,6 +26,9 @@ __all__ = ["CategoryColumn", "NumberColumn", "TableEncoder"]
 Array = NDArray[np.float64]
 
 OTHER = "(other)"
+_WORDS = {"number": "a number", "category": "categories"}
+_MOST_CODES = 10  # as many different whole numbers may be codes; as for sensitive columns
+_MIN_IDENTIFIERS = 20  # so many whole numbers, all different, are hardly measurements
 _BOOLEANS = ("false", "true")
 _MOST_WRITTEN_OUT = 100  # features, up to which a plain array is as fast as codes
 _LARGEST = 1e150  # the square of a larger number, and so a variance, is beyond what a float can hold
@@ -200,10 +203,19 @@ class TableEncoder:
 
     columns: tuple[NumberColumn | CategoryColumn, ...]
     notes: tuple[str, ...] = field(default=(), compare=False)
+    taken: tuple[str, ...] = field(default=(), compare=False)
+    suspects: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def fit(
-        cls, frame: pd.DataFrame, *, min_frequency: float = 0.005, max_levels: int = 50, scale: bool = True
+        cls,
+        frame: pd.DataFrame,
+        *,
+        min_frequency: float = 0.005,
+        max_levels: int = 50,
+        scale: bool = True,
+        categorical: Sequence[str] = (),
+        numeric: Sequence[str] = (),
     ) -> TableEncoder:
         """Learn the encoding of a frame.
 
@@ -216,20 +228,28 @@ class TableEncoder:
             Largest number of levels kept per column, the most frequent ones.
         scale : bool
             Whether numbers are standardised.
+        categorical, numeric : lists of column names
+            Columns to take as categories or as numbers, whatever they look like. ``taken`` says for every column what
+            it was taken for and why, ``suspects`` which numbers look like codes or identifiers.
         """
         if not min_frequency >= 0:
             raise DataError(f"min_frequency must be zero or positive, got {min_frequency}.", field="min_frequency")
         least = min_frequency if min_frequency >= 1 else max(2.0, min_frequency * len(frame))
         columns: list[NumberColumn | CategoryColumn] = []
         notes: list[str] = []
+        taken: list[str] = []
+        suspects: list[str] = []
         for name in frame.columns:
-            column, said = _fit_column(frame[name], least, max_levels, scale)
+            kind, reason = _kind(frame[name], name in categorical, name in numeric)
+            column, said = _fit_column(frame[name], kind, least, max_levels, scale)
             notes += said
             if column is not None:
                 columns.append(column)
+                taken.append(f"{shorten(name)!r} was taken as {_WORDS[kind]}: {reason}.")
+                suspects += [] if name in numeric or name in categorical else _suspicions(frame[name], kind)
         if not columns:
             raise DataError("No feature is left to learn from: all columns are constant or left out.")
-        return cls(tuple(columns), tuple(notes))
+        return cls(tuple(columns), tuple(notes), tuple(taken), tuple(suspects))
 
     @property
     def feature_names(self) -> list[str]:
@@ -243,6 +263,7 @@ class TableEncoder:
 
     def transform(self, frame: pd.DataFrame) -> Array:
         """Return the matrix of a frame, shape (n, number of features)."""
+        self._check_columns(frame)
         X = np.zeros((len(frame), len(self.feature_names)))
         start = 0
         for column in self.columns:
@@ -251,10 +272,17 @@ class TableEncoder:
             start = stop
         return X
 
+    def _check_columns(self, frame: pd.DataFrame) -> None:
+        """Name all columns that are missing at once; of a single one :func:`find_column` says more."""
+        missing = [column.name for column in self.columns if column.name not in frame.columns]
+        if len(missing) > 1:
+            raise DataError(f"The columns {', '.join(repr(shorten(name, 30)) for name in missing)} are missing.")
+
     def compact(self, frame: pd.DataFrame) -> Array | CodedMatrix:
         """Return the same matrix, with categories as codes where there are so many that they would take long."""
         if len(self.feature_names) <= _MOST_WRITTEN_OUT:
             return self.transform(frame)
+        self._check_columns(frame)
         numbers, places, codes, sizes, starts, start = [], [], [], [], [], 0
         for column in self.columns:
             values = frame[find_column(frame, column.name, "feature")]
@@ -299,13 +327,47 @@ class TableEncoder:
         return cls(tuple(columns))
 
 
+def _kind(column: pd.Series, is_category: bool, is_number: bool) -> tuple[str, str]:
+    """Return what a column is taken for, and why."""
+    if is_category and is_number:
+        raise DataError(
+            f"The column {shorten(column.name)!r} cannot be categorical and numeric at once.", field="categorical"
+        )
+    if is_category or is_number:
+        return (CategoryColumn.kind if is_category else NumberColumn.kind), "as asked"
+    if is_number_column(column):
+        return NumberColumn.kind, "it holds numbers only"
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return CategoryColumn.kind, "the file says so"
+    return CategoryColumn.kind, "it holds truth values" if pd.api.types.is_bool_dtype(column) else "it holds text"
+
+
+def _suspicions(column: pd.Series, kind: str) -> list[str]:
+    """Return a sentence on a column of numbers that looks like codes of categories, or like an identifier."""
+    if kind != NumberColumn.kind:
+        return []
+    values = _numbers(column)
+    values = values[~np.isnan(values)]
+    if not np.all(values == np.rint(values)):
+        return []
+    distinct, label = len(np.unique(values)), shorten(column.name)
+    if distinct == len(column) >= _MIN_IDENTIFIERS:
+        return [f"{label!r} has another whole number for everybody and is taken as a number: exclude identifiers."]
+    if 2 < distinct <= _MOST_CODES:
+        return [
+            f"{label!r} has {distinct} different whole numbers and is taken as a number: if they are codes, make it "
+            "categorical."
+        ]
+    return []
+
+
 def _fit_column(
-    column: pd.Series, least: float, max_levels: int, scale: bool
+    column: pd.Series, kind: str, least: float, max_levels: int, scale: bool
 ) -> tuple[NumberColumn | CategoryColumn | None, list[str]]:
     name, label = str(column.name), shorten(column.name)
     if pd.api.types.is_datetime64_any_dtype(column) or pd.api.types.is_timedelta64_dtype(column):
         return None, [f"{label!r} holds dates and was left out; turn it into numbers to use it."]
-    if is_number_column(column):
+    if kind == NumberColumn.kind:
         return _fit_numbers(column, name, label, scale)
     return _fit_categories(column, name, label, least, max_levels)
 

@@ -11,6 +11,7 @@ import hashlib
 import io
 import os
 import stat
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -60,6 +61,7 @@ def read_table(
     encoding: str = "utf-8",
     missing: Iterable[str] = MISSING,
     max_bytes: int = MAX_BYTES,
+    decimal: str = ".",
 ) -> Table:
     """Read a CSV or Parquet file.
 
@@ -69,6 +71,7 @@ def read_table(
     Parameters
     ----------
     path : path
+        ``-`` is the standard input.
     names : str or list of str, optional
         Names of the columns of a file without header: a list, text separated by commas, a file with one name per
         line (UCI's ``name: values.`` too), or ``"adult"``. By default a header is looked for; without one, UCI Adult
@@ -82,6 +85,8 @@ def read_table(
     max_bytes : int
         Size above which a file that is compressed, or is no regular file, is refused: a few kilobytes of gzip or
         Parquet can hold many gigabytes. Uncompressed regular files are read whatever their size.
+    decimal : {".", ","}, default="."
+        The decimal mark of numbers in a CSV file.
 
     Raises
     ------
@@ -89,7 +94,8 @@ def read_table(
         If the file cannot be read; ``field`` names the parameter to change, where there is one.
     """
     path = Path(path)
-    content = _read_bytes(path, max_bytes)
+    content = _read_standard_input(max_bytes) if str(path) == "-" else _read_bytes(path, max_bytes)
+    path = Path("standard input") if str(path) == "-" else path
     digest = hashlib.sha256(content).hexdigest()
     if content[:2] == b"\x1f\x8b":
         content = _decompress(path.name, content, max_bytes)
@@ -97,6 +103,7 @@ def read_table(
         frame, notes = _read_parquet(path.name, content, max_bytes)
     else:
         options: dict[str, Any] = {"names": names, "header": header, "delimiter": delimiter, "encoding": encoding}
+        options["decimal"] = decimal
         frame, notes = read_csv(path.name, content, missing=tuple(missing), **options)
     if frame.shape[1] == 0 or len(frame) == 0:
         raise DataError(f"{path.name} has no rows of data.")
@@ -121,6 +128,15 @@ def _read_bytes(path: Path, max_bytes: int) -> bytes:
         raise _too_large(path.name, max_bytes)
     if not content.strip():
         raise DataError(f"{path.name} is empty.")
+    return content
+
+
+def _read_standard_input(max_bytes: int) -> bytes:
+    content = sys.stdin.buffer.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise _too_large("standard input", max_bytes)
+    if not content.strip():
+        raise DataError("The standard input is empty.")
     return content
 
 

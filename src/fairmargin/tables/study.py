@@ -57,6 +57,7 @@ class Study:
     notes: tuple[str, ...]
     method: str = "one_vs_rest"
     min_people: int = 1
+    warnings: tuple[str, ...] = ()
 
     @property
     def people(self) -> int:
@@ -83,6 +84,8 @@ def prepare(
     rule: str = "rest",
     min_people: int = 30,
     merge_small: bool = False,
+    categorical: Sequence[str] = (),
+    numeric: Sequence[str] = (),
 ) -> Study:
     """Put a question to a table: who gets the target, by which features, fair between which groups.
 
@@ -101,7 +104,7 @@ def prepare(
     bins : mapping from column to limits, optional
         Where to cut sensitive numbers into groups.
     missing_sensitive : {"group", "error"}
-    min_frequency, max_levels, scale
+    min_frequency, max_levels, scale, categorical, numeric
         As in :meth:`TableEncoder.fit`.
     test_share : float
         Share of the people who are held out; 0 for nobody.
@@ -134,7 +137,12 @@ def prepare(
     notes += said
     train, test = _split(y, groups if stratify else groups.iloc[:, :0], test_share, seed)
     encoder = TableEncoder.fit(
-        frame.loc[train, chosen], min_frequency=min_frequency, max_levels=max_levels, scale=scale
+        frame.loc[train, chosen],
+        min_frequency=min_frequency,
+        max_levels=max_levels,
+        scale=scale,
+        categorical=_among(chosen, categorical, "categorical"),
+        numeric=_among(chosen, numeric, "numeric"),
     )
     X = encoder.compact(frame)
 
@@ -157,6 +165,8 @@ def prepare(
         "rule": rule,
         "min_people": min_people,
         "merge_small": merge_small,
+        "categorical": list(categorical),
+        "numeric": list(numeric),
     }
     return Study(
         part(train),
@@ -167,10 +177,19 @@ def prepare(
         tuple(sensitive),
         table.fingerprint,
         settings,
-        (*notes, *encoder.notes),
+        (*notes, *encoder.notes, *encoder.taken),
         method,
         min_people,
+        encoder.suspects,
     )
+
+
+def _among(features: Sequence[str], names: Sequence[str], field: str) -> list[str]:
+    """Return ``names``; raise if one of them is no feature."""
+    for name in names:
+        if name not in features:
+            raise DataError(f"{shorten(name)!r} is to be {field}, but it is no feature.", field=field)
+    return list(names)
 
 
 def method_of_rule(rule: str) -> str:
