@@ -143,7 +143,8 @@ class _Column:
         if pd.api.types.is_bool_dtype(column) or not pd.api.types.is_numeric_dtype(column):
             text = column.astype(object).where(column.notna(), "(missing)").astype(str)
         elif column.nunique() > 2 * _BINS:
-            text = pd.qcut(column, _BINS, duplicates="drop").astype(object)
+            with np.errstate(over="ignore"):  # limits beyond 1e305 overflow where pandas rounds them for their names
+                text = pd.qcut(column, _BINS, duplicates="drop").astype(object)
             text = text.where(column.notna(), "(missing)").astype(str)
         else:
             text = column.map(lambda v: f"{v:g}", na_action="ignore").astype(object).fillna("(missing)")
