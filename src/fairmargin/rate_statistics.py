@@ -8,9 +8,10 @@ Donner and Zou). With ``D = u2 (2 p2 - u2)`` and ``E = l2 (2 p2 - l2)``,
     ``high = (p1 p2 + sqrt((p1 p2)^2 - u1 (2 p1 - u1) E)) / E``.
 
 As either group grows it becomes the exact interval of the other's rate, and unlike intervals of the ratio's logarithm
-it holds where a rate is 0 or 1. Computed exactly for group sizes from 10 to 10,000 and rates from 0.005 to 0.995, its
-coverage at 95% was nowhere below 95.1%; half of the pairs had more than 97.9%. (Koopman's score interval, which is
-narrower, fell to 85% there.)
+it holds where a rate is 0 or 1. Computed exactly for group sizes from 10 to 10,000 and rates from 0.005 to 0.995
+(14,163 of 14,400 combinations; those with most outcomes were left out, and a test simulates some of them), its
+coverage at 95% was nowhere below 95.1%; half of the combinations had more than 97.9%. (Koopman's score interval,
+which is narrower, fell to 85% there.)
 """
 
 from __future__ import annotations
