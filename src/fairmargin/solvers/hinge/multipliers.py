@@ -27,7 +27,7 @@ from fairmargin.problem import Problem, Solution
 from fairmargin.solvers.contract import Accuracy, Start
 from fairmargin.solvers.hinge.envelope import HingeEnvelope
 from fairmargin.solvers.hinge.near_margin import find_crossed, find_near, reach_of_warm_start, restrict
-from fairmargin.solvers.hinge.piecewise import LEAST_WIDTH, SHRINK, PiecewiseProblem, inner_tolerance
+from fairmargin.solvers.hinge.piecewise import COARSE, LEAST_WIDTH, SHRINK, PiecewiseProblem, inner_tolerance
 from fairmargin.solvers.newton import solve_newton
 
 __all__ = ["FIRST_WIDTH", "solve_multipliers"]
@@ -41,7 +41,6 @@ _NARROW = FIRST_WIDTH * SHRINK  # narrower corners are worked on with the rows n
 _REACH = 0.25  # which are the rows this close to it at first; for more it grows by a factor of 1 / _REACH
 _REACH_WIDTHS = 12.0  # a corner this many times narrower than the reach leaves the other rows alone
 _FEW_CROSSED = 0.05  # rows that crossed, relative to those near the margin, and simply join them
-_COARSE = 1e-3  # gap of the first rounds, above which a solution for the rows near the margin is worse than its start
 _LARGEST = 4_000_000, 100  # entries and columns up to which the rows near the margin are handled as a dense matrix
 
 
@@ -53,7 +52,7 @@ class _Rounds:
     dual: Array | None
     width: float
     n_iter: int = 0
-    gap: float = 10 * _COARSE
+    gap: float = 10 * COARSE
 
 
 def solve_multipliers(problem: Problem, *, start: Start | None = None, accuracy: Accuracy | None = None) -> Solution:
@@ -82,7 +81,7 @@ def solve_multipliers(problem: Problem, *, start: Start | None = None, accuracy:
             joined = np.concatenate([near, crossed])
         else:
             joined, reach = nobody, max(reach / _REACH, _REACH)
-        if solution is None or (not len(joined) and solution.certificate.gap > _COARSE):
+        if solution is None or (not len(joined) and solution.certificate.gap > COARSE):
             state = before  # so many have crossed that this round was in vain
         else:
             margins = problem.y * solution.scores
@@ -93,7 +92,7 @@ def _begin(problem: Problem, start: Start | None, accuracy: Accuracy) -> tuple[_
     """Return the state, margins and reach to go on from: after rounds on all rows, or at a start that knows ``a``."""
     if start is None or start.alpha is None:
         state = _Rounds(start, None, FIRST_WIDTH)
-        wide = _rounds(problem, state, max(accuracy.tol, _COARSE), accuracy.max_iter, _NARROW)
+        wide = _rounds(problem, state, max(accuracy.tol, COARSE), accuracy.max_iter, _NARROW)
         return state, problem.y * wide.scores, _REACH
     state = _Rounds(Start(start.theta, start.multipliers), start.alpha / problem.weight, _WARM_WIDTH)
     margins = problem.y * problem.design.matvec(start.theta)

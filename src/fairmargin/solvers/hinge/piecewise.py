@@ -18,18 +18,19 @@ from fairmargin.solvers.contract import Start
 from fairmargin.solvers.quadratic_step import DAMPING, LEAST_SHIFT, Factor, constrained_step, find_flat
 from fairmargin.tolerances import PATIENCE
 
-__all__ = ["LEAST_WIDTH", "SHRINK", "PiecewiseProblem", "inner_tolerance"]
+__all__ = ["COARSE", "LEAST_WIDTH", "SHRINK", "PiecewiseProblem", "inner_tolerance"]
 
 Array = NDArray[np.float64]
 
 SHRINK = 0.2  # of the width, per round
 LEAST_WIDTH = 1e-10
+COARSE = 1e-3  # gap of the first rounds; with rounds ten times rougher the dual variables hardly get better
 _COPIED = 300_000  # entries of X up to which signed rows are worth a copy
 
 
 def inner_tolerance(gap: float, tol: float) -> float:
-    """Return the gap to which a round is solved: a tenth of the gap it starts with, a tenth of the goal at least."""
-    return max(gap, tol) / 10
+    """Return the gap to which a round is solved: a tenth of what it starts with, of the goal at least."""
+    return max(min(gap, COARSE), tol) / 10
 
 
 @dataclass(frozen=True)
