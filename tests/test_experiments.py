@@ -392,7 +392,9 @@ def test_the_command(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "claims: 3 holds, 0 holds in part, 0 does not hold" in result.output
     document = (tmp_path / "here" / "reproduction.md").read_text()
-    assert "| Kamishima et al. (2011) | Prejudice remover | no | yes | no | no | no | Logistic regression |" in document
+    assert (
+        "| Kamishima et al. (2011) | Prejudice remover | no | yes | no | no | no | Logistic regression |" in document
+    )
     assert "| 20 |" in document
 
 

@@ -258,3 +258,17 @@ def test_no_penalty_on_wide_data_is_decided_or_refused():
         FairLogisticRegression(C=np.inf).fit(
             wide, labels, sensitive_features=labels[::-1] * (np.arange(20_000) % 3 > 0)
         )
+
+
+@pytest.mark.numerical
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
+def test_few_sparse_rows_with_columns_of_very_different_sizes(loss):
+    """Products of rows with each other lose what small columns tell beside a huge one."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 40))
+    X[:, 7] *= 1e6
+    y, z = (X[:, 0] + X[:, 1] > 0).astype(int), rng.integers(0, 2, 30)
+    models = [FairMarginClassifier(loss).fit(A, y, sensitive_features=z) for A in (X, sp.csr_matrix(X))]
+    dense, sparse = (model.certificate_ for model in models)
+    assert sparse.status == dense.status == "solved"
+    assert sparse.objective == pytest.approx(dense.objective, rel=1e-6)

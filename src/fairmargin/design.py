@@ -39,6 +39,8 @@ Array = NDArray[np.float64]
 _BLOCK_BYTES = 1 << 19  # a block of rows and its weighted copy stay in the second-level cache
 _ROWS, _PART_BYTES = 4096, 1 << 22  # rows of X that a Gram matrix takes at a time: fewer of wide ones
 _SUMMED = 1 << 14  # rows over which sums in single precision are good enough; the rest is summed up in double
+_LEAST_EIGENVALUE = 1e-5  # of X X', relative to the largest, for which its coordinates have eleven digits
+_SMALL_ENTRIES = 1 << 21  # of a sparse matrix that may be written out: 16 MB
 _SINGLE_ENTRIES = 50_000_000  # of a matrix worth a copy in single precision
 _TINY = 1e-12  # columns smaller or, turned over, larger than this leave the range of float32 when squared
 # Seconds, measured: per multiplication of a Gram matrix formed densely, per pair of entries in a row of one formed
@@ -467,13 +469,18 @@ class GramReduction:
         return np.asarray(self.X.T @ (self.coordinates @ beta))
 
 
-def reduce_few_rows(X: Any) -> GramReduction:
-    """Rewrite a sparse matrix with few rows and more columns in as many coordinates as its rank; it stays sparse."""
+def reduce_few_rows(X: Any) -> Reduction | GramReduction | None:
+    """Rewrite a sparse matrix with few rows and more columns in as many coordinates as it has rows.
+
+    ``X X'`` has the square of the condition number of ``X``: where that costs more than five digits (columns of very
+    different sizes, dependent rows), a small matrix is written out and a large one, None, is left as it is.
+    """
     X = X.astype(np.float64, copy=False)
     values, vectors = scipy.linalg.eigh((X @ X.T).toarray(), check_finite=False)
-    kept = values > len(values) * np.finfo(float).eps * max(float(values[-1]), 0.0)
-    size = np.sqrt(values[kept])
-    return GramReduction(vectors[:, kept] * size, X, vectors[:, kept] / size)
+    if values[0] > _LEAST_EIGENVALUE * values[-1]:
+        size = np.sqrt(values)
+        return GramReduction(vectors * size, X, vectors / size)
+    return reduce_wide(X.toarray()) if X.shape[0] * X.shape[1] <= _SMALL_ENTRIES else None
 
 
 def reduce_rank(X: Any, fit_intercept: bool) -> Reduction | None:
