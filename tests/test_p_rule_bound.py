@@ -13,13 +13,15 @@ from fairmargin import (
     CovarianceBound,
     FairLinearSVC,
     FairLogisticRegression,
+    FairSVC,
     InfeasibleError,
+    LossBound,
     PRuleBound,
     SmallGroupWarning,
     TrivialClassifierWarning,
     p_rule,
 )
-from fairmargin.datasets import make_linear_synthetic
+from fairmargin.datasets import make_linear_synthetic, make_nonlinear_synthetic
 from test_loss_bound import real_sample
 
 quiet = pytest.mark.filterwarnings("ignore::fairmargin.SmallGroupWarning", "ignore::fairmargin.CovarianceWarning")
@@ -380,3 +382,26 @@ def test_the_hinge_loss_with_six_groups_on_adult(p, least):
     clf = FairLinearSVC(constraint=PRuleBound(p)).fit(X, y, sensitive_features=z[["sex", "race"]])
     assert p_rule(y, clf.predict(X), sensitive_features=z[["sex", "race"]]) >= p
     assert clf.score(X, y) >= least
+
+
+@pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning")  # of plain accuracy, which is not asked for
+def test_class_weights_count_where_a_search_is_needed():
+    """Cuts and candidates were judged by plain accuracy, which refuses nearly everybody where positives are rare."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 2, 4000)
+    X = rng.normal(size=(4000, 4)) + 0.4 * z[:, None]
+    y = (X[:, 0] + X[:, 1] + rng.normal(size=4000) > 3.4).astype(int)
+    assert y.mean() < 0.1
+    recall = {}
+    for constraint in (None, PRuleBound(80)):
+        model = FairLogisticRegression(constraint=constraint, class_weight="balanced")
+        decisions = model.fit(X, y, sensitive_features=z).predict(X)
+        recall[constraint] = decisions[y == 1].mean()
+    assert model.p_rule_ >= 80
+    assert recall[PRuleBound(80)] > 0.7 * recall[None]
+
+
+def test_a_kernel_proves_nothing_of_functions_outside_its_span():
+    X, y, z = make_nonlinear_synthetic(300, random_state=0)
+    model = FairSVC(loss="logistic", constraint=LossBound(0.02)).fit(X, y, sensitive_features=z)
+    assert model.necessity_ is None

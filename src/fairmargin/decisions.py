@@ -249,12 +249,16 @@ class Population:
         The attributes with groups.
     min_people : int
         Comparisons with fewer people on a side decide nothing.
+    stakes : (N,), optional
+        What a correct decision on each person counts in accuracies, class weights included; their weight by default.
+        Rates of groups do not depend on it.
     """
 
     label: Mask
     weight: Array
     attributes: tuple[Attribute, ...]
     min_people: int = 1
+    stakes: Array | None = None
 
     @cached_property
     def total(self) -> float:
@@ -262,11 +266,16 @@ class Population:
         return float(self.weight.sum())
 
     @cached_property
+    def worth(self) -> Array:
+        """What a correct decision on each person adds to an accuracy, (N,); all of them add up to 1."""
+        stakes = self.weight if self.stakes is None else self.stakes
+        return stakes / stakes.sum()
+
+    @cached_property
     def constant_accuracy(self) -> float:
         """Accuracy of the better of the two constant decisions, accepting everybody and refusing everybody."""
-        accepting = float(self.weight[self.label].sum())
-        refusing = float(self.weight[~self.label].sum())
-        return max(accepting, refusing) / self.total
+        accepting = float(self.worth[self.label].sum())
+        return max(accepting, 1.0 - accepting)
 
     def counts(self, accepted: Mask) -> list[GroupCounts]:
         """Count the decisions in the groups of every attribute."""
@@ -274,7 +283,7 @@ class Population:
 
     def accuracy(self, accepted: Mask) -> float:
         """Return the weighted share of correct decisions."""
-        return float(self.weight @ (accepted == self.label)) / self.total
+        return float(self.worth @ (accepted == self.label))
 
     def rank(self, scores: Array) -> Ranking:
         """Return the people in descending order of their scores."""
@@ -282,8 +291,8 @@ class Population:
 
     @cached_property
     def gain(self) -> Array:
-        """What accepting each person adds to the weight of correct decisions, against refusing everybody."""
-        return np.where(self.label, self.weight, -self.weight)
+        """What accepting each person adds to the accuracy, against refusing everybody."""
+        return np.where(self.label, self.worth, -self.worth)
 
     @cached_property
     def memberships(self) -> list[list[Array]]:
@@ -320,8 +329,7 @@ class Ranking:
         self.scores = scores.take(self.order)
         self.accepted = 1 + np.flatnonzero(self._steps() > 0)
         gain = np.cumsum(population.gain.take(self.order)).take(self.accepted - 1)
-        refused = population.total - float(population.weight[population.label].sum())
-        self.accuracy = (refused + gain) / population.total
+        self.accuracy = float(population.worth[~population.label].sum()) + gain
 
     def _steps(self) -> Array:
         """Return how much further apart neighbouring scores are than rounding explains, (N - 1,)."""

@@ -77,8 +77,13 @@ def _ends(task: Task, counted: NDArray[np.bool_]) -> tuple[Solution, Solution]:
     return solve_with_reference(task.problem, bind, accuracy=task.accuracy)
 
 
-def _necessity(constraint: LossBound, task: Task, outcome: Outcome, unit: Array, budget: float) -> Necessity:
-    """Return what the multipliers of the outcome prove of all classifiers within the budget."""
+def _necessity(constraint: LossBound, task: Task, outcome: Outcome, unit: Array, budget: float) -> Necessity | None:
+    """Return what the multipliers of the outcome prove of all classifiers within the budget.
+
+    None where they speak of a part of the classifiers only: of those in the span of a kernel's landmarks.
+    """
+    if getattr(task.feature_map, "is_part", False):
+        return None
     K = task.problem.n_rows
     solution = outcome.solution
     return prove_necessity(

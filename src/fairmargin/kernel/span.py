@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -65,6 +65,7 @@ class Span:
     features: Array
     blocks: tuple[_Block, ...] = ()
     refined: bool = False
+    is_part: ClassVar[bool] = True  # of the space that a kernel's functions make up
 
     @classmethod
     def of_landmarks(cls, gram: Gram | PrecomputedGram, found: PartialCholesky) -> Span:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,8 +121,7 @@ class Judge:
         low, high = float(scores.min()), float(scores.max())
         room = max(high - low, 1.0)
         accepting = self.people.accuracy(np.ones(len(scores), dtype=bool))
-        accuracy = self.people.constant_accuracy
-        return Cut(accuracy, low - room if accepting >= accuracy else high + room)
+        return Cut(self.people.constant_accuracy, low - room if accepting >= 0.5 else high + room)
 
     @property
     def allowed_ratio(self) -> float:
@@ -140,7 +139,8 @@ class Judge:
             self._warn_of_small_groups(scores)
 
     def _warn_if_trivial(self, scores: Array) -> None:
-        accuracy, constant = self.people.accuracy(scores >= 0), self.people.constant_accuracy
+        people = replace(self.people, stakes=None)  # whatever class weights say, decide by plain accuracy what to say
+        accuracy, constant = people.accuracy(scores >= 0), people.constant_accuracy
         if self.is_constant(scores):
             what = f"{'accepts' if scores[0] >= 0 else 'refuses'} everybody"
         elif accuracy <= constant + TIED:
@@ -182,7 +182,10 @@ class Judge:
 
 def make_judge(constraint: PRuleBound, task: Task) -> Judge:
     """Return the judge of a constraint on the data of a task; raise for an attribute without groups."""
-    people = Population(task.data.y > 0, task.data.people_weight, task.sensitive.attributes, constraint.min_people)
+    data = task.data
+    people = Population(
+        data.y > 0, data.people_weight, task.sensitive.attributes, constraint.min_people, data.loss_weight
+    )
     people.group_totals  # noqa: B018 - raises for numeric attributes
     may_cut, below = task.problem.design.fit_intercept, float(constraint.smooth_below or 0)
     return Judge(people, float(constraint.p), constraint.method, may_cut, below)
