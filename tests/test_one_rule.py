@@ -190,3 +190,11 @@ def test_commands_without_these_options_read_a_table_all_the_same(tmp_path):
     asked |= dict.fromkeys(("features", "exclude", "bins", "names", "header", "delimiter"))
     asked |= {"encoding": "utf-8", "max_size": 1.0, "missing_sensitive": "group", "test_share": 0.0, "seed": 0}
     assert len(read_study(asked).train) == 200
+
+
+def test_the_figure_of_an_attribute_is_of_the_rule_asked_for():
+    decisions = np.r_[[1] * 90 + [0] * 10, [1] * 60 + [0] * 40, [1] * 80 + [0] * 20]
+    groups = np.repeat(["a", "b", "c"], 100)
+    for method in ("one_vs_rest", "between_groups"):
+        found = audit(decisions, sensitive_features=groups, method=method).attributes[0].p_rule
+        assert found == pytest.approx(p_rule(None, decisions, sensitive_features=groups, method=method))

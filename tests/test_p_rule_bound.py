@@ -384,7 +384,7 @@ def test_the_hinge_loss_with_six_groups_on_adult(p, least):
     assert clf.score(X, y) >= least
 
 
-@pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning")  # of plain accuracy, which is not asked for
+@pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning")  # of plain accuracy
 def test_class_weights_count_where_a_search_is_needed():
     """Cuts and candidates were judged by plain accuracy, which refuses nearly everybody where positives are rare."""
     rng = np.random.default_rng(0)

@@ -126,7 +126,7 @@ class Group:
 class AuditedAttribute:
     """One attribute (or the intersection of all), its measures over all groups, and its groups.
 
-    ``reference`` is whom groups are compared with. ``p_rule`` compares each group with everybody else, as
+    ``reference`` is whom groups are compared with. ``p_rule`` compares groups by the method of the audit, as
     :func:`fairmargin.p_rule` does, and ``p_rule_between_groups`` the lowest with the highest rate; both in percent,
     of comparisons with enough people on both sides, None if there are none.
     """
@@ -336,7 +336,7 @@ class _Comparison:
         return AuditedAttribute(
             attribute.name,
             reference,
-            rules["one_vs_rest"],
+            rules[self.method],
             rules["between_groups"],
             float(counts.difference(self.method)) if counts.judged(self.method).any() else None,
             tuple(groups),

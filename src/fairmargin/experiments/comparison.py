@@ -286,8 +286,12 @@ def compare(
         store.sweep()
         if fresh:
             store.clear()
-        units = _units(chosen, n_splits, test_share, *_written(people, folder))
-        run_units(units, store, jobs=jobs, done=done)
+        data, digest = _written(people, folder)
+        units = _units(chosen, n_splits, test_share, data, digest)
+        try:
+            run_units(units, store, jobs=jobs, done=done)
+        finally:
+            Path(data).unlink(missing_ok=True)  # results are passed on; people's data should not be
         rows = collect(units, store)["measure_method"].drop(columns=["data", "digest", "test_share"])
     found = Comparison(rows, _summary(rows, chosen), skipped)
     _write(found, folder)
@@ -371,7 +375,10 @@ def _summary(rows: pd.DataFrame, methods: list[Method]) -> pd.DataFrame:
             row: dict[str, Any] = {"method": method.title, "dial": method.dial or "", "setting": setting}
             row |= {"splits": len(worked), "error": next((e for e in of["error"] if e), "")}
             row |= {name: worked[name].mean() for name in numbers}
-            row |= {f"{name}_std": worked[name].std(ddof=0) for name in ("accuracy", "p_rule")}
+            row |= {
+                f"{name}_std": worked[name].std(ddof=0) if len(worked) > 1 else np.nan
+                for name in ("accuracy", "p_rule")
+            }
             table.append(row)
     return pd.DataFrame(table)
 
