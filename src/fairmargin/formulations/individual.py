@@ -22,7 +22,7 @@ from fairmargin.formulations.ties import settle_ties
 from fairmargin.problem import ROUNDING_ROOM, Problem, Solution
 from fairmargin.solvers import Start
 from fairmargin.solvers.cone_program import ConeProgram, solve_program
-from fairmargin.tolerances import HAIR, MOST_ROUNDS, RIM, ROUGH
+from fairmargin.tolerances import HAIR, MOST_ROUNDS, RIM, ROUGH, ROUNDING
 
 __all__ = ["IndividualOutcome", "Promises", "solve_individual_loss_bound"]
 
@@ -92,7 +92,8 @@ def solve_individual_loss_bound(constraint: IndividualLossBound, task: Task) -> 
     kept = constraint.kept(task.sensitive, free.scores >= 0, data.kept, data.n_given)
     if task.problem.design.fit_intercept:
         outcome = settle_ties(_solve_promises(task, free, gamma, kept, 0.0), task.tol)
-        if np.all(outcome.solution.scores[kept] >= 0):
+        scores = outcome.solution.scores
+        if np.all(scores[kept] > ROUNDING * (1.0 + float(np.abs(scores).max()))):
             return outcome
     return _solve_promises(task, free, gamma, kept, HAIR * (1.0 + float(np.abs(free.scores).max())))
 
