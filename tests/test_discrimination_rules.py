@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 from fairmargin.audit import audit
 from fairmargin.discrimination_rules import extended_lift, extended_lift_bound, find_discrimination_rules
@@ -80,6 +81,18 @@ def test_chance_finds_nothing():
     frame = pd.DataFrame({name: rng.choice(list("abcd"), 3000) for name in ("p", "q", "r", "s")})
     rules = find_discrimination_rules(frame, rng.choice(["f", "m"], 3000), rng.random(3000) < 0.5)
     assert rules == []
+
+
+@pytest.mark.parametrize(("n", "share"), [(6000, 0.3), (12000, 0.01)])  # of many refusals, and of few per context
+def test_chance_lists_a_rule_in_one_table_of_a_hundred(n, share):
+    draws, listed = 60, 0
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame({"job": rng.integers(20, size=n).astype(str)})
+        people = pd.DataFrame({"race": rng.choice(list("abcde"), n), "sex": rng.choice(["f", "m"], n)})
+        listed += bool(find_discrimination_rules(frame, people, rng.random(n) >= share))
+    # More than this many of 60 happen with a probability of one in a million, if each has one in a hundred.
+    assert listed <= binom.isf(1e-6, draws, 0.01)
 
 
 def test_values_that_are_missing_numeric_or_many():

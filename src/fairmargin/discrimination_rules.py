@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.stats import chi2, hypergeom
 
 from fairmargin.inputs import check_container
 from fairmargin.sensitive import read_columns
@@ -99,8 +99,9 @@ def find_discrimination_rules(
     """List the rules of extended lift of at least ``alpha``, the highest first.
 
     Contexts have no, one or two items; the proxy D of an indirect rule is one item in a context of one. A rule of two
-    items is listed only if its lift exceeds those of its parts. Differences that chance may well have made, given
-    the number of rules looked at, are left out.
+    items is listed only if its lift exceeds those of its parts. Differences that chance may well have made are
+    left out: were refusals independent of everything else, any rule would be listed with a probability of at most 1%,
+    by Fisher's exact test with Bonferroni's correction for all combinations of groups and items.
 
     Parameters
     ----------
@@ -119,11 +120,11 @@ def find_discrimination_rules(
     check_container(positive, "positive")
     refused = ~np.asarray(positive, dtype=bool).ravel()
     columns = [_Column.of(str(name), features[name]) for name in features]
+    attributes = [_Column.of(name, values.astype(object)) for name, values in read_columns(sensitive_features)]
+    level = _CHANCE / max(_count_tests(columns, attributes), 1)
     found: list[DiscriminationRule] = []
-    for name, attribute in read_columns(sensitive_features):
-        groups = _Column.of(name, attribute.astype(object))
-        search = _Search(name, groups, refused, alpha, min_people)
-        found += search.run(columns)
+    for groups in attributes:
+        found += _Search(groups.name, groups, refused, alpha, min_people, level).run(columns)
     ordered = sorted(found, key=lambda r: (-r.lift, r.attribute, r.group, r.context, r.proxy))
     kinds = ([rule for rule in ordered if rule.kind == kind][:most] for kind in ("direct", "indirect"))
     return [rule for rules in kinds for rule in rules]
@@ -156,31 +157,40 @@ class _Column:
         return f"{self.name} = {self.values[code]}"
 
 
+def _count_tests(columns: list[_Column], attributes: list[_Column]) -> int:
+    """Return how many rules are looked at: per group, one for everybody, one per item, three per pair of items.
+
+    The three are a direct rule in the context of both, and indirect ones with either of them as the proxy.
+    """
+    pairs = sum(len(a.values) * len(b.values) for a, b in combinations(columns, 2))
+    contexts = 1 + sum(len(column.values) for column in columns) + 3 * pairs
+    return contexts * sum(len(groups.values) for groups in attributes)
+
+
 @dataclass(frozen=True)
 class _Search:
-    """The search for one attribute."""
+    """The search for one attribute; rules are listed that chance makes with a probability of at most ``level``."""
 
     name: str
     groups: _Column
     refused: NDArray[np.bool_]
     alpha: float
     min_people: int
+    level: float
 
     def run(self, columns: list[_Column]) -> list[DiscriminationRule]:
-        candidates = sum(len(self.groups.values) * len(a.values) * len(b.values) for a, b in combinations(columns, 2))
-        enough = float(chi2.isf(_CHANCE / max(3 * candidates, 1), 1))
         everybody = _Column("", np.zeros(len(self.refused), dtype=np.intp), ("",))
-        found = list(self._direct((everybody,), enough))
+        found = list(self._direct((everybody,)))
         for column in columns:
-            found += self._direct((column,), enough)
+            found += self._direct((column,))
         singles = {(rule.group, rule.context): rule.lift for rule in found}
         for pair in combinations(columns, 2):
-            for rule in self._direct(pair, enough):
+            for rule in self._direct(pair):
                 parts = [(), *((item,) for item in rule.context)]
                 if all(rule.lift > singles.get((rule.group, part), 0.0) for part in parts):
                     found.append(rule)
-            found += self._indirect(*pair, enough)
-            found += self._indirect(*pair[::-1], enough)
+            found += self._indirect(*pair)
+            found += self._indirect(*pair[::-1])
         return found
 
     def _counts(self, columns: tuple[_Column, ...]) -> Array:
@@ -191,15 +201,26 @@ class _Search:
         )
         return np.bincount(codes, minlength=int(np.prod(shape))).reshape(shape).astype(float)
 
-    def _direct(self, context: tuple[_Column, ...], enough: float) -> Iterator[DiscriminationRule]:
+    def _confirm(self, keep: NDArray[np.bool_], *counts: Array) -> NDArray[np.bool_]:
+        """Return which of the rules kept so far are too frequent for chance.
+
+        The chi-square statistic sorts out most of them cheaply (its tail has two sides, hence the factor 2); as it is
+        too generous to small counts, Fisher's exact test decides about the others.
+        """
+        enough = float(chi2.isf(min(2.0 * self.level, 1.0), 1))
+        confirmed = keep & (_chi_square(*counts) >= enough)
+        refused, people, all_refused, all_people = (np.broadcast_to(c, keep.shape)[confirmed] for c in counts)
+        confirmed[confirmed] = hypergeom.sf(refused - 1, all_people, all_refused, people) <= self.level
+        return confirmed
+
+    def _direct(self, context: tuple[_Column, ...]) -> Iterator[DiscriminationRule]:
         counts = self._counts(context)
         people, refused = counts.sum(axis=-1), counts[..., 1]
         context_people, context_refused = people.sum(axis=-1, keepdims=True), refused.sum(axis=-1, keepdims=True)
         confidence, base = _divide(refused, people), _divide(context_refused, context_people)
         lift = extended_lift(confidence, base)
-        chance = _chi_square(refused, people, context_refused, context_people)
         keep = (lift >= self.alpha) & (people >= self.min_people) & (context_people - people >= self.min_people)
-        for place in np.argwhere(keep & (chance >= enough)):
+        for place in np.argwhere(self._confirm(keep, refused, people, context_refused, context_people)):
             *items, group = place.tolist()
             words = tuple(c.item(i) for c, i in zip(context, items, strict=True) if c.name)
             at = tuple(place)
@@ -215,7 +236,7 @@ class _Search:
                 float(lift[at]),
             )
 
-    def _indirect(self, context: _Column, proxy: _Column, enough: float) -> Iterator[DiscriminationRule]:
+    def _indirect(self, context: _Column, proxy: _Column) -> Iterator[DiscriminationRule]:
         counts = self._counts((context, proxy))
         people, refused = counts.sum(axis=(2, 3))[..., None], counts[..., 1].sum(axis=2)[..., None]
         all_people, all_refused = (part.sum(axis=1, keepdims=True) for part in (people, refused))
@@ -224,9 +245,8 @@ class _Search:
         lift = extended_lift_bound(
             gamma, delta, _divide(both, both.sum(axis=1, keepdims=True)), _divide(both, people)
         )
-        chance = _chi_square(refused, people, all_refused, all_people)
         keep = (lift >= self.alpha) & (people >= self.min_people) & (all_people - people >= self.min_people)
-        for b, d, group in np.argwhere(keep & (chance >= enough)).tolist():
+        for b, d, group in np.argwhere(self._confirm(keep, refused, people, all_refused, all_people)).tolist():
             yield DiscriminationRule(
                 "indirect",
                 self.name,
