@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 from fairmargin import (
@@ -253,3 +255,27 @@ def test_the_command_lines_encoder_uses_codes_where_there_are_many():
         compact = encoder.compact(frame)
         assert isinstance(compact, kind) or most == 50
         np.testing.assert_array_equal(np.asarray(compact), encoder.transform(frame))
+
+
+def test_rows_that_scikit_learn_selects_stay_codes():
+    X = CategoryEncoder().fit_transform(people()[0])
+    full, rows = X.toarray(), np.array([5, 0, 5, 17])
+    for part in (X[rows], X[rows, ...], X[rows, :], train_test_split(X, shuffle=False, train_size=4)[0]):
+        assert isinstance(part, CodedMatrix)
+        assert part.nbytes * len(X) == X.nbytes * len(part)
+    np.testing.assert_array_equal(X[rows, ...].toarray(), full[rows])
+    for where in (rows, slice(3, 9), full[:, 0] > 40, 7):
+        np.testing.assert_array_equal(X[where, 1:30:7], full[where, 1:30:7])
+    tracemalloc.start()
+    X[rows, :40]
+    assert tracemalloc.get_traced_memory()[1] < full.nbytes / 10  # the columns of these rows, not of all
+    tracemalloc.stop()
+
+
+def test_the_output_is_codes_whatever_scikit_learn_is_set_to():
+    frame = people()[0]
+    assert not hasattr(CategoryEncoder(), "set_output")
+    with config_context(transform_output="pandas"):
+        assert isinstance(CategoryEncoder().fit_transform(frame), CodedMatrix)
+    with pytest.raises(ValueError, match="Unable to configure output for CategoryEncoder"):
+        make_pipeline(CategoryEncoder(), FairLogisticRegression()).set_output(transform="pandas")

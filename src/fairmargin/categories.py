@@ -83,19 +83,23 @@ class CodedMatrix:
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> Any:
-        """Return some rows, or with ``X[:, columns]`` some columns as an array."""
-        if isinstance(index, tuple):
-            columns = np.arange(self.shape[1])[index[1]]
-            return np.column_stack([self._column(int(j)) for j in columns])[index[0]]
-        return replace(self, numbers=self.numbers[index], codes=tuple(code[index] for code in self.codes))
+        """Return some rows as a coded matrix, or with ``X[rows, columns]`` some of their columns as an array.
 
-    def _column(self, j: int) -> Array:
+        ``X[rows, :]`` and ``X[rows, ...]``, as scikit-learn selects rows, are rows too.
+        """
+        rows, columns = index if isinstance(index, tuple) else (index, slice(None))
+        if columns is Ellipsis or (isinstance(columns, slice) and columns == slice(None)):
+            return replace(self, numbers=self.numbers[rows], codes=tuple(code[rows] for code in self.codes))
+        chosen = np.arange(self.shape[1])[columns]
+        return np.stack([self._column(int(j), rows) for j in chosen], axis=-1)
+
+    def _column(self, j: int, rows: Any) -> Array:
         where = np.flatnonzero(self.places == j)
         if len(where):
-            return self.numbers[:, where[0]]
+            return self.numbers[rows, where[0]]
         for code, size, start in zip(self.codes, self.sizes, self.starts, strict=True):
             if start <= j < start + size:
-                return (code == j - start).astype(float)
+                return (code[rows] == j - start).astype(float)
         raise IndexError(f"There is no column {j}.")
 
     def __matmul__(self, w: Array) -> Array:
@@ -240,11 +244,13 @@ def _cross_tabulate(first: Codes, second: Codes, k: int, m: int, weights: Array)
     return sums.reshape(k + 1, m + 1)[:k, :m]
 
 
-class CategoryEncoder(TransformerMixin, BaseEstimator):
+class CategoryEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Makes a matrix of a frame whose categorical columns stay codes instead of becoming indicators in memory.
 
     Columns of text, categories and booleans are categorical; the others are numbers and left as they are. The k
     categories of a column stand for k indicators, all of which are kept: the penalty makes their coefficients unique.
+    The result is always a :class:`CodedMatrix`: there is no ``set_output``, and scikit-learn's ``transform_output``
+    does not make a frame of it.
 
     Parameters
     ----------
