@@ -107,9 +107,7 @@ def test_categories():
     rng = np.random.default_rng(0)
     n = 6000
     z = np.repeat(["f", "m"], n)
-    job = np.concatenate(
-        [rng.choice(list("abc"), n, p=[0.6, 0.3, 0.1]), rng.choice(list("abc"), n, p=[0.2, 0.3, 0.5])]
-    )
+    job = np.repeat(list("abcabc"), [3600, 1800, 600, 1200, 1800, 3000])
     frame = pd.DataFrame({"job": pd.Categorical(job), "age": rng.normal(size=2 * n)})
     fixed = repaired(frame, z, random_state=0)
     assert list(fixed.columns) == ["job", "age"]
@@ -126,6 +124,40 @@ def test_categories():
     new = odd.transform(pd.DataFrame({"job": ["never", None], "age": [0.0, 1.0]}), sensitive_features=["f", "m"])
     assert new["job"].iloc[0] == "never"
     assert pd.isna(new["job"].iloc[1])
+
+
+def mixed(n=1000):
+    """Return an indicator, a category and a number, by which people differ, and groups."""
+    rng = np.random.default_rng(0)
+    z = np.repeat(["f", "m"], n // 2)
+    flag = (rng.random(n) < np.where(z == "m", 0.7, 0.3)).astype(float)
+    job = np.where(rng.random(n) < np.where(z == "m", 0.8, 0.4), "cook", "clerk")
+    return pd.DataFrame({"flag": flag, "job": job, "age": rng.normal(40, 10, n)}), z
+
+
+def test_nobodys_repair_depends_on_who_else_is_in_the_table():
+    frame, z = mixed()
+    remover = DisparateImpactRemover(random_state=3).fit(frame, sensitive_features=z)
+    together = remover.transform(frame, sensitive_features=z)
+    # Neither one by one, nor in another order and company.
+    few = range(0, 1000, 25)
+    alone = [remover.transform(frame.iloc[[i]], sensitive_features=z[[i]]) for i in few]
+    pd.testing.assert_frame_equal(pd.concat(alone, ignore_index=True), together.iloc[few].reset_index(drop=True))
+    back = remover.transform(frame[::-1], sensitive_features=z[::-1])
+    pd.testing.assert_frame_equal(back[::-1].reset_index(drop=True), together)
+    # Draws of different people, columns and seeds differ.
+    assert together["flag"].nunique() > 1
+    other = DisparateImpactRemover(random_state=4).fit_transform(frame, sensitive_features=z)
+    assert (other["flag"] != together["flag"]).any()
+    assert (other["job"] != together["job"]).any()
+
+
+@pytest.mark.parametrize("random_state", [None, np.random.RandomState(0)])
+def test_other_sources_of_chance_go_on(random_state):
+    frame, z = mixed()
+    remover = DisparateImpactRemover(random_state=random_state).fit(frame, sensitive_features=z)
+    first, second = (remover.transform(frame, sensitive_features=z) for _ in range(2))
+    assert (first["flag"] != second["flag"]).any()
 
 
 def test_several_attributes_are_their_combinations():

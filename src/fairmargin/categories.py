@@ -244,7 +244,7 @@ def _cross_tabulate(first: Codes, second: Codes, k: int, m: int, weights: Array)
     return sums.reshape(k + 1, m + 1)[:k, :m]
 
 
-class CategoryEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class CategoryEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Makes a matrix of a frame whose categorical columns stay codes instead of becoming indicators in memory.
 
     Columns of text, categories and booleans are categorical; the others are numbers and left as they are. The k

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairmargin.baselines._common import Capabilities, Groups, check_share, encode_labels
 from fairmargin.baselines._frames import is_number, read_features
 from fairmargin.baselines._meta import AwareClassifier, wraps_one_with
+from fairmargin.baselines._row_chance import draw_by_row
 
 __all__ = ["DisparateImpactRemover", "RepairedClassifier"]
 
@@ -43,17 +44,17 @@ class _Distribution:
         high = np.cumsum(self.counts) / self.counts.sum()
         return high - self.counts / self.counts.sum(), high
 
-    def rank(self, x: np.ndarray, rng: np.random.RandomState | None) -> np.ndarray:
+    def rank(self, x: np.ndarray, chance: np.ndarray | None = None) -> np.ndarray:
         """Return F(x): the middle of the span of a known value, interpolated between known values.
 
-        With ``rng``, a value that several people have gets a random rank of its span instead.
+        With ``chance`` in [0, 1), a value that several people have gets that place in its span instead.
         """
         low, high = self._spans
         ranks = np.interp(x, self.values, 0.5 * (low + high))
-        if rng is not None:
+        if chance is not None:
             place = np.minimum(np.searchsorted(self.values, x), len(self.values) - 1)
             tied = (self.values[place] == x) & (self.counts[place] > 1)
-            drawn = low[place] + (high - low)[place] * rng.uniform(size=len(x))
+            drawn = low[place] + (high - low)[place] * chance
             ranks = np.where(tied, drawn, ranks)
         return ranks
 
@@ -77,15 +78,16 @@ class _NumberRepair:
         x = column.to_numpy(dtype=float)
         return cls(tuple(_Distribution.learn(x[group == g]) for g in range(n_groups)), _Distribution.learn(x))
 
-    def apply(self, column: pd.Series, group: np.ndarray, how: _How) -> pd.Series:
+    def apply(self, column: pd.Series, group: np.ndarray, how: _How, chance: np.ndarray) -> pd.Series:
         x = column.to_numpy(dtype=float)
         rank = np.empty(len(x))
         for g, distribution in enumerate(self.groups):
-            rank[group == g] = distribution.rank(x[group == g], how.rng if how.ties == "random" else None)
+            own = group == g
+            rank[own] = distribution.rank(x[own], chance[own, 0] if how.ties == "random" else None)
         full = np.median([distribution.quantile(rank) for distribution in self.groups], axis=0)
         if how.kind == "geometric":
             return pd.Series((1.0 - how.repair) * x + how.repair * full)
-        between = (1.0 - how.repair) * self.pooled.rank(x, None) + how.repair * self.pooled.rank(full, None)
+        between = (1.0 - how.repair) * self.pooled.rank(x) + how.repair * self.pooled.rank(full)
         return pd.Series(self.pooled.quantile(between))
 
 
@@ -104,7 +106,7 @@ class _CategoryRepair:
         counts = np.bincount(group[known] * size + codes[known], minlength=n_groups * size).reshape(n_groups, size)
         return cls(pd.Index(categories), counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))
 
-    def apply(self, column: pd.Series, group: np.ndarray, how: _How) -> pd.Series:
+    def apply(self, column: pd.Series, group: np.ndarray, how: _How, chance: np.ndarray) -> pd.Series:
         target = self.shares.mean(axis=0)
         codes = self.categories.get_indexer(pd.Index(column))
         repaired = codes.copy()
@@ -114,24 +116,29 @@ class _CategoryRepair:
                 shares - target, shares, out=np.zeros_like(shares), where=shares > target
             )
             rows = np.flatnonzero((group == g) & (codes >= 0))
-            moved = rows[how.rng.uniform(size=len(rows)) < leaving[codes[rows]]]
-            lacking = np.maximum(target - shares, 0.0)
+            moved = rows[chance[rows, 0] < leaving[codes[rows]]]
             if len(moved):
-                repaired[moved] = how.rng.choice(len(lacking), size=len(moved), p=lacking / lacking.sum())
+                repaired[moved] = _choose(np.maximum(target - shares, 0.0), chance[moved, 1])
         values = column.to_numpy(dtype=object).copy()
         changed = repaired != codes
         values[changed] = np.asarray(self.categories, dtype=object)[repaired[changed]]
         return pd.Series(values).astype(column.dtype)
 
 
+def _choose(weights: np.ndarray, chance: np.ndarray) -> np.ndarray:
+    """Return places among weights (m,), with probabilities in proportion to them, by numbers (n,) in [0, 1)."""
+    high = np.cumsum(weights)
+    # A product may round up to the end; the last place of a positive weight is then meant.
+    return np.minimum(np.searchsorted(high, chance * high[-1], side="right"), np.flatnonzero(weights)[-1])
+
+
 @dataclass(frozen=True)
 class _How:
-    """How far to repair, in which way, and the source of chance."""
+    """How far to repair, and in which way."""
 
     repair: float
     kind: str
     ties: str
-    rng: np.random.RandomState
 
 
 class DisparateImpactRemover(TransformerMixin, BaseEstimator):
@@ -164,8 +171,11 @@ class DisparateImpactRemover(TransformerMixin, BaseEstimator):
     kind : {"geometric", "combinatorial"}
     ties : {"random", "middle"}
     random_state : int, RandomState or None
-        Of the ranks within ties and of exchanged categories. With an integer, the same table is always repaired in
-        the same way.
+        Of the ranks within ties and of exchanged categories. With an integer, a person's draws are a hash of it and
+        of the person's features: the same table is always repaired in the same way, and nobody's repair depends on
+        who else is in the table. People with equal features are told apart by their order in the table; those who
+        are transformed one by one get the draws of the first. Where that matters (tables of few indicators alone),
+        give a RandomState, or None.
 
     Attributes
     ----------
@@ -196,8 +206,10 @@ class DisparateImpactRemover(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         group = self._groups.encode(sensitive_features, X, method=f"{type(self).__name__}, to transform,")
         frame, how = read_features(self, X, reset=False), self._how()
+        chance = draw_by_row(frame, self.random_state, draws=2)
         repaired = {
-            name: repair.apply(frame[name], group, how) for name, repair in zip(frame, self._repairs, strict=True)
+            name: repair.apply(frame[name], group, how, chance[:, k])
+            for k, (name, repair) in enumerate(zip(frame, self._repairs, strict=True))
         }
         if all(is_number(frame[name]) for name in frame):
             return np.column_stack(list(repaired.values()))
@@ -214,8 +226,8 @@ class DisparateImpactRemover(TransformerMixin, BaseEstimator):
         for name, known in (("kind", _KINDS), ("ties", _TIES)):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} must be {' or '.join(map(repr, known))}, got {getattr(self, name)!r}.")
-        rng = check_random_state(self.random_state)
-        return _How(check_share(self.repair, "repair"), self.kind, self.ties, rng)
+        check_random_state(self.random_state)
+        return _How(check_share(self.repair, "repair"), self.kind, self.ties)
 
 
 class RepairedClassifier(AwareClassifier):
