@@ -18,10 +18,11 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -190,6 +191,30 @@ def test_trees_after_the_best_iteration_take_no_part(name):
     values, _ = own_values(name, model)
     scores, own = F @ values[: F.shape[1]], own_scores(name, model, X)
     np.testing.assert_allclose(scores - scores[0], own - own[0], rtol=0, atol=1e-5 if name == "xgboost" else 1e-12)
+
+
+def test_a_frozen_ensemble_keeps_its_trees_in_copies_and_searches():
+    X, y, z = make_people()
+    X_new, y_new, z_new = make_people(seed=1)
+    trees = forest().fit(X, y)
+    expected = FairTreeClassifier(trees, C=0.2, prefit=True).fit(X_new, y_new, sensitive_features=z_new)
+    frozen = FrozenEstimator(trees)
+    model = clone(FairTreeClassifier(frozen, C=0.2)).fit(X_new, y_new, sensitive_features=z_new)
+    assert model.estimators_ == [trees]
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    for given in ({}, {"prefit": True}):
+        features = clone(LeafFeatures(frozen, **given)).fit(X_new)
+        np.testing.assert_array_equal(
+            features.transform(X).toarray(), LeafFeatures(trees, prefit=True).fit(X).transform(X).toarray()
+        )
+    search = GridSearchCV(FairTreeClassifier(frozen, constraint=None), {"C": [0.1, 1.0]}, cv=2, error_score="raise")
+    assert search.fit(X_new, y_new).best_estimator_.estimators_ == [trees]
+    pipeline = make_pipeline(StandardScaler().fit(X), trees)
+    assert LeafFeatures(FrozenEstimator(pipeline)).fit(X).estimator_ is pipeline
+    with pytest.raises(NotFittedError, match=r"put the fitted one in a sklearn\.frozen\.FrozenEstimator"):
+        clone(LeafFeatures(trees, prefit=True)).fit(X)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        FairTreeClassifier(FrozenEstimator(forest())).fit(X, y, sensitive_features=z)
 
 
 def test_leaf_features_in_a_pipeline():

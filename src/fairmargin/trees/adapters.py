@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["Leaves", "check_ensemble", "fit_ensemble", "read_leaves"]
+__all__ = ["Leaves", "check_ensemble", "fit_ensemble", "is_frozen", "read_leaves", "unfreeze"]
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int32]
@@ -260,6 +261,16 @@ _ADAPTERS: tuple[type[_Adapter], ...] = (
 )
 
 
+def is_frozen(ensemble: Any) -> bool:
+    """Whether an ensemble is in a ``FrozenEstimator``: fitted, and to be used as it is."""
+    return isinstance(ensemble, FrozenEstimator)
+
+
+def unfreeze(ensemble: Any) -> Any:
+    """Return the ensemble that a ``FrozenEstimator`` holds, or the one that is given."""
+    return unfreeze(ensemble.estimator) if is_frozen(ensemble) else ensemble
+
+
 def _adapter_of(ensemble: Any) -> type[_Adapter]:
     """Return the adapter for an estimator, fitted or not; raise if it is not a classifier made of trees."""
     if isinstance(ensemble, type) or not hasattr(ensemble, "fit"):
@@ -280,23 +291,29 @@ def _adapter_of(ensemble: Any) -> type[_Adapter]:
 
 def check_ensemble(ensemble: Any) -> None:
     """Raise unless an estimator, fitted or not, is a classifier whose leaves can be read."""
+    ensemble = unfreeze(ensemble)
     if _adapter_of(ensemble) is PipelineLeaves:
         check_ensemble(ensemble.steps[-1][1])
 
 
 def read_leaves(ensemble: Any) -> Leaves:
     """Return the leaves of a fitted ensemble."""
+    ensemble = unfreeze(ensemble)
     adapter = _adapter_of(ensemble)
     if not adapter.is_fitted(ensemble):
         raise NotFittedError(
-            f"This {type(ensemble).__name__} is not fitted yet and has no leaves; fit it, or leave prefit=False."
+            f"This {type(ensemble).__name__} is not fitted yet and has no leaves; fit it, or leave prefit=False. "
+            "Where copies are made, as in cross-validation and searches, put the fitted one in a "
+            "sklearn.frozen.FrozenEstimator: copies of others lose their trees."
         )
     return adapter(ensemble)
 
 
 def fit_ensemble(ensemble: Any, X: Any, y: Any, weight: Array | None = None) -> Any:
-    """Return a fitted copy of an ensemble; a pipeline hands the weights to its last step."""
+    """Return a fitted copy of an ensemble, a frozen one as it is; a pipeline hands the weights to its last step."""
     check_ensemble(ensemble)
+    if is_frozen(ensemble):
+        return unfreeze(ensemble)
     fitted = _adapter_of(ensemble).unfitted(ensemble)
     if weight is None:
         return fitted.fit(X, y)

@@ -17,7 +17,7 @@ from fairmargin.formulations import Outcome, Task, certify_function
 from fairmargin.inputs import check_container
 from fairmargin.losses import Loss, get_loss
 from fairmargin.problem import Certificate
-from fairmargin.trees.adapters import read_leaves
+from fairmargin.trees.adapters import is_frozen, read_leaves, unfreeze
 from fairmargin.trees.coding import code_columns
 from fairmargin.trees.features import default_ensemble, tag_inputs, validate_rows
 from fairmargin.trees.forest import Forest, LeafMap, sum_values
@@ -63,6 +63,8 @@ class FairTreeClassifier(FairClassifier):
         learned for the trees of all rounds together. Other constraints have no such costs.
     prefit : bool, default=False
         Whether ``estimator`` is fitted already, with the columns of ``X``, so that only its leaf values are learned.
+        In cross-validation and searches, give ``sklearn.frozen.FrozenEstimator(estimator)`` instead, which stands
+        for a fitted one whatever ``prefit`` is: the copies that are made there keep its trees.
     fit_intercept : bool, default=True
         Whether to learn an intercept, which is never penalised.
     class_weight : dict, "balanced" or None, default=None
@@ -130,7 +132,10 @@ class FairTreeClassifier(FairClassifier):
         return get_loss(self.loss)
 
     def _ensemble(self) -> Any:
-        return default_ensemble() if self.estimator is None else self.estimator
+        return default_ensemble() if self.estimator is None else unfreeze(self.estimator)
+
+    def _is_fitted_ensemble(self) -> bool:
+        return check_flag(self.prefit, "prefit") or is_frozen(self.estimator)
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any, *, needs_sensitive: bool
@@ -150,7 +155,7 @@ class FairTreeClassifier(FairClassifier):
         rows = X if hasattr(X, "shape") else np.asarray(X)
         if len(data.kept) < data.n_given:
             rows = _safe_indexing(rows, data.kept)
-        if check_flag(self.prefit, "prefit"):
+        if self._is_fitted_ensemble():
             _check_fitted_ensemble(self._ensemble(), data)
         return replace(data, X=rows)
 
@@ -158,7 +163,7 @@ class FairTreeClassifier(FairClassifier):
         """Return ``C``, chosen on people held out if it is "auto"."""
         if isinstance(self.C, str) and self.C == "auto":
             fit_intercept = check_flag(self.fit_intercept, "fit_intercept")
-            self.C_ = choose_penalty(self._ensemble(), data, self._loss(), fit_intercept, bool(self.prefit))
+            self.C_ = choose_penalty(self._ensemble(), data, self._loss(), fit_intercept, self._is_fitted_ensemble())
             return self.C_
         if isinstance(self.C, str):
             raise ValueError(f"C must be a number or 'auto', got {self.C!r}.")
@@ -173,7 +178,7 @@ class FairTreeClassifier(FairClassifier):
     def _feature_map(self, data: TrainingData) -> LeafMap:
         """Return the leaves of the ensemble grown on the labels, or of the one that was given."""
         ensemble = self._ensemble()
-        fitted = ensemble if self.prefit else grow(ensemble, data, data.y)
+        fitted = ensemble if self._is_fitted_ensemble() else grow(ensemble, data, data.y)
         return LeafMap.of(Forest([fitted]), data.X)
 
     def _refine(self, task: Task, constraint: Constraint | None) -> Task:

@@ -11,7 +11,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairmargin.inputs import check_container
-from fairmargin.trees.adapters import fit_ensemble
+from fairmargin.trees.adapters import fit_ensemble, is_frozen, unfreeze
 from fairmargin.trees.forest import Forest, indicators
 from fairmargin.validation import ONE_AT_A_TIME, check_flag
 
@@ -33,7 +33,9 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         a single tree), LightGBM, XGBoost or CatBoost, or a pipeline that ends in one. None stands for
         ``HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15)``.
     prefit : bool, default=False
-        Whether ``estimator`` is fitted already. Otherwise ``fit`` fits a copy of it, which needs ``y``.
+        Whether ``estimator`` is fitted already. Otherwise ``fit`` fits a copy of it, which needs ``y``. In
+        cross-validation and searches, give ``sklearn.frozen.FrozenEstimator(estimator)`` instead, which stands for a
+        fitted one whatever ``prefit`` is: the copies that are made there keep its trees.
 
     Attributes
     ----------
@@ -70,13 +72,13 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
             Labels. Not needed if ``prefit``.
         sample_weight : array of shape (n,), optional
         """
-        prefit = check_flag(self.prefit, "prefit")
+        prefit = check_flag(self.prefit, "prefit") or is_frozen(self.estimator)
         if y is None and not prefit:
             raise ValueError(
                 "LeafFeatures requires y to be passed, but the target y is None: trees are grown to predict it."
             )
         X = validate_rows(self, X, reset=True)
-        ensemble = default_ensemble() if self.estimator is None else self.estimator
+        ensemble = default_ensemble() if self.estimator is None else unfreeze(self.estimator)
         fitted = ensemble if prefit else fit_ensemble(ensemble, X, y, sample_weight)
         self._forest = Forest([fitted])
         self.estimator_ = fitted
@@ -96,7 +98,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = not self.prefit
+        tags.target_tags.required = not (self.prefit or is_frozen(self.estimator))
         tag_inputs(tags, self.estimator)
         return tags
 
