@@ -12,10 +12,12 @@ import pytest
 import scipy.sparse as sp
 
 from fairmargin import (
+    CertifiedClassifier,
     CovarianceBound,
     FairLinearSVC,
     FairLogisticRegression,
     FairMarginClassifier,
+    FairTreeClassifier,
     IndividualLossBound,
     LossBound,
     PRuleBound,
@@ -130,6 +132,11 @@ def test_what_cannot_be_saved_is_named(tmp_path):
 
     with pytest.raises(io.ModelFileError, match="LogisticRegression cannot be saved"):
         io.save(LogisticRegression(), tmp_path / "model.json")
+    for other in (FairTreeClassifier(), CertifiedClassifier(FairLogisticRegression())):
+        name = type(other).__name__
+        with pytest.raises(io.ModelFileError, match=f"{name} cannot be saved; what can are .*; pickle others"):
+            io.save(other, tmp_path / "model.json")
+        assert name in io.save.__doc__  # which also says so
     with pytest.raises(io.ModelFileError, match="not fitted"):
         io.save(FairLogisticRegression(), tmp_path / "model.json")
     custom = fitted(FairSVC(kernel=lambda a, b: a @ b.T, constraint=None))

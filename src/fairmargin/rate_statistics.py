@@ -39,7 +39,10 @@ def rate_interval(k: int, n: int, confidence: float = 0.95) -> tuple[float, floa
 
 
 def proportion_limits(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the exact limits of Clopper and Pearson of the rate ``k / n``."""
+    """Return the exact limits of Clopper and Pearson of the rate ``k / n``.
+
+    Each of them is missed with a probability of at most ``(1 - confidence) / 2``.
+    """
     from scipy.special import betaincinv
 
     tail = 0.5 * (1.0 - confidence)

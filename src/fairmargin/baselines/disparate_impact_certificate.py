@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import beta as beta_distribution
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
@@ -21,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 
 from fairmargin.baselines._common import BinaryGroups, cell_totals, check_share, encode_labels
+from fairmargin.rate_statistics import proportion_limits
 from fairmargin.validation import check_count
 
 __all__ = ["DisparateImpactCertificate", "certify_disparate_impact"]
@@ -68,7 +68,10 @@ def certify_disparate_impact(
     (``P(C = + | b) <= tau P(C = + | f)``) is itself a prediction of z, with
     ``BER = 1/2 - (P(C = + | f) - beta) / 2 <= 1/2 - (beta / 2) (1 / tau - 1)``. If z cannot be predicted that well,
     there is no such C. Auditors are trained with balanced weights and judged on held-out people; the lower confidence
-    bounds hold for all of them and for both error rates at once (Bonferroni, Clopper-Pearson).
+    bounds are for all of them and for both error rates at once (Bonferroni, Clopper-Pearson).
+
+    The confidence is approximate: the errors of all folds are pooled as if they were those of one auditor on people
+    drawn independently, but each fold has an auditor of its own, trained on the people of the other folds.
 
     Parameters
     ----------
@@ -119,9 +122,5 @@ def _errors(auditor: Any, X: np.ndarray, group: np.ndarray, folds: Any, risk: fl
     wrong = cross_val_predict(auditor, X, group, cv=folds) != group
     counts = [(int(wrong[group == g].sum()), int((group == g).sum())) for g in (0, 1)]
     estimate = float(np.mean([k / n for k, n in counts]))
-    return estimate, float(np.mean([_lower(k, n, risk) for k, n in counts]))
-
-
-def _lower(k: int, n: int, risk: float) -> float:
-    """Return the Clopper-Pearson lower bound of a share, missed with probability ``risk``."""
-    return 0.0 if k == 0 else float(beta_distribution.ppf(risk, k, n - k + 1))
+    lower = [proportion_limits(k, n, 1.0 - 2.0 * risk)[0] for k, n in counts]  # each is missed with probability risk
+    return estimate, float(np.mean(lower))

@@ -36,8 +36,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincinv, gammaln, xlog1py, xlogy
+from scipy.special import betainc, gammaln, xlog1py, xlogy
 from scipy.stats import norm
+
+from fairmargin.rate_statistics import proportion_limits
 
 __all__ = ["GAMMA", "linearised_p_value", "p_value", "people_needed", "rejects", "score"]
 
@@ -105,7 +107,7 @@ class _Region:
 
     def __init__(self, t: float, n1: int, x0: int, n0: int, rho: float) -> None:
         self.n1, self.n0, self.rho = n1, n0, rho
-        self.low, self.high = _clopper_pearson(x0, n0, GAMMA)
+        self.low, self.high = proportion_limits(x0, n0, 1.0 - GAMMA)
         first, last = _span(n0, self.low)[0], _span(n0, self.high)[1]
         self.x0 = np.arange(first, last + 1)
         least = self._critical(t * (1.0 - _TIE))
@@ -161,12 +163,6 @@ def _span(n: int, p: float) -> tuple[int, int]:
     size = -math.log(_TAIL)
     reach = size / 3.0 + math.sqrt(size**2 / 9.0 + 2.0 * size * n * p * (1.0 - p))
     return max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach))
-
-
-def _clopper_pearson(x: int, n: int, gamma: float) -> tuple[float, float]:
-    low = 0.0 if x == 0 else float(betaincinv(x, n - x + 1, gamma / 2))
-    high = 1.0 if x == n else float(betaincinv(x + 1, n - x, 1 - gamma / 2))
-    return low, high
 
 
 def linearised_p_value(rate1: float, variance1: float, rate0: float, variance0: float, rho: float) -> float:

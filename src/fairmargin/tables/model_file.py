@@ -50,11 +50,14 @@ _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, Overflow
 
 
 def save(model: Any, path: str | Path) -> None:
-    """Write a fitted classifier, or a ``TabularModel``, to a JSON file.
+    """Write a fitted linear or kernel classifier, or a ``TabularModel``, to a JSON file.
 
     Parameters
     ----------
-    model : fitted estimator of this package or TabularModel
+    model : FairLogisticRegression, FairLinearSVC, FairMarginClassifier, FairSVC or TabularModel
+        Fitted; a ``TabularModel`` is one of these with the encoding of its table. No other estimator can be saved:
+        ``FairTreeClassifier`` holds an ensemble of another library and ``CertifiedClassifier`` any classifier, which
+        only ``pickle`` (or joblib) can keep.
     path : path
         An existing file is replaced at once, when the new one is complete.
     """
@@ -186,7 +189,9 @@ def _estimator_to_plain(estimator: Any) -> dict[str, Any]:
     name = type(estimator).__name__
     if name not in _ESTIMATORS or type(estimator).__module__ != _ESTIMATORS[name]:
         known = ", ".join(_ESTIMATORS)
-        raise ModelFileError(f"A {name} cannot be saved; what can are {known}, alone or as a TabularModel.")
+        raise ModelFileError(
+            f"A {name} cannot be saved; what can are {known}, alone or as a TabularModel; pickle others."
+        )
     fitted = {key: value for key, value in vars(estimator).items() if key.endswith("_") and not key.startswith("__")}
     if "classes_" not in fitted:
         raise ModelFileError(f"This {name} is not fitted: there is nothing to save.")
