@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from fairmargin import FairLogisticRegression, NotCertifiedError, certify
 from fairmargin.datasets import make_linear_synthetic
+from fairmargin.exceptions import FavourableClassWarning
 from fairmargin.guarantee.ratio_test import (
     GAMMA,
     linearised_p_value,
@@ -277,3 +278,18 @@ def test_bad_input_is_one_sentence(wrong, match):
     given = {"sensitive_features": z, **wrong}
     with pytest.raises(ValueError, match=match):
         certify(Rule(), X, given.pop("y", None), **given)
+
+
+def test_text_labels_are_not_certified_silently():
+    X, y, z = population(4000, (0.5, 0.5), (0.5, 0.5))
+    model = LogisticRegression().fit(X, np.where(y == 1, "accept", "refuse"))
+    with pytest.warns(FavourableClassWarning, match="'refuse' is taken as the favourable class") as caught:
+        found = certify(model, X, sensitive_features=z)
+    assert caught[0].filename == __file__
+    assert found.positive == "refuse"
+    found = certify(model, X, sensitive_features=z, pos_label="accept")
+    assert sum(g.accepted for g in found.groups) == int(X.sum())
+    assert "accepting being the decision 'accept'" in found.statement
+    assert certify(Rule(), X, sensitive_features=z).positive is None
+    with pytest.raises(ValueError, match="pos_label='yes' is not among the labels"):
+        certify(model, X, sensitive_features=z, pos_label="yes")

@@ -22,6 +22,7 @@ from fairmargin import (
     io,
 )
 from fairmargin.cli import run
+from fairmargin.exceptions import FavourableClassWarning
 
 pytestmark = [
     pytest.mark.numerical,
@@ -267,3 +268,20 @@ def test_bad_safety_sets():
         )
     with pytest.raises(ValueError, match="this constraint tests nobody"):
         FairLogisticRegression().fit(X, y, sensitive_features=z, safety_set=(X, z))
+
+
+def test_a_wrapper_asks_for_the_favourable_class():
+    X, y, _ = people(3000)
+    words = np.where(y == 1, "accept", "refuse")
+    group = np.random.default_rng(0).choice(["a", "b"], 3000)
+    with pytest.warns(FavourableClassWarning, match="'refuse' is taken as the favourable class"):
+        CertifiedClassifier(LogisticRegression()).fit(X, words, sensitive_features=group)
+    for estimator in (LogisticRegression(), FairLogisticRegression(constraint=PRuleBound(70, confidence=0.9))):
+        clf = CertifiedClassifier(estimator, p=70, pos_label="accept").fit(X, words, sensitive_features=group)
+        aside = np.setdiff1d(np.arange(3000), clf.trained_rows_)
+        assert clf.guarantee_.positive == "accept"
+        assert sum(g.accepted for g in clf.guarantee_.groups) == np.sum(clf.predict(X[aside]) == "accept")
+    with pytest.raises(ValueError, match="contradicts pos_label='refuse' of the estimator"):
+        CertifiedClassifier(FairLogisticRegression(pos_label="refuse"), pos_label="accept").fit(
+            X, words, sensitive_features=group
+        )

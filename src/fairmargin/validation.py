@@ -215,20 +215,31 @@ def _binary_labels(y: Any) -> tuple[NDArray[Any], Array]:
 
 def _favourable(classes: NDArray[Any], signed: Array, pos_label: Any, *, ask: bool) -> tuple[NDArray[Any], Array]:
     """Put the favourable class second; where none is named and ``ask``, warn unless the labels tell which it is."""
+    positive = favourable_class(classes, pos_label, ask=ask, stacklevel=6)
+    return (classes, signed) if positive == classes[1] else (classes[::-1], -signed)
+
+
+def favourable_class(classes: NDArray[Any], pos_label: Any, *, ask: bool = True, stacklevel: int = 3) -> Any:
+    """Return ``pos_label``, which must be among the classes, or the second of the two.
+
+    Where none is named and ``ask``, a ``FavourableClassWarning`` is given unless the labels tell which it is;
+    ``stacklevel`` counts from this function, as in :func:`warnings.warn`.
+    """
+    labels = classes.tolist()
     if pos_label is None:
-        if ask and classes.tolist() not in _PLAIN_LABELS:
-            negative, positive = classes.tolist()
+        if ask and labels not in _PLAIN_LABELS:
+            negative, positive = labels
             warnings.warn(
                 f"{positive!r} is taken as the favourable class and {negative!r} as the other, as they are sorted; "
                 "name the favourable class with pos_label.",
                 FavourableClassWarning,
-                stacklevel=5,
+                stacklevel=stacklevel,
             )
-        return classes, signed
-    if pos_label not in classes.tolist():
-        known = " and ".join(map(repr, classes.tolist()))
+        return classes[1]
+    if pos_label not in labels:
+        known = " and ".join(map(repr, labels))
         raise ValueError(f"pos_label={pos_label!r} is not among the labels of y, which are {known}.")
-    return (classes, signed) if pos_label == classes[1] else (classes[::-1], -signed)
+    return pos_label
 
 
 def _check_two_classes(signed: Array, classes: NDArray[Any]) -> None:

@@ -11,12 +11,12 @@ from sklearn.utils.validation import column_or_1d
 
 from fairmargin.constraints import check_confidence
 from fairmargin.exceptions import NotCertifiedError
-from fairmargin.guarantee.record import Guarantee
+from fairmargin.guarantee.record import Guarantee, name_positive
 from fairmargin.guarantee.verdict import CountedDecisions, Question
 from fairmargin.inputs import check_container
 from fairmargin.notions import get_notion
 from fairmargin.sensitive import Attribute, encode_sensitive
-from fairmargin.validation import validate_weights
+from fairmargin.validation import favourable_class, validate_weights
 
 __all__ = ["certify", "check_percent", "refuse"]
 
@@ -65,7 +65,8 @@ def certify(
         Which people count: e.g. ``"true_positive_rate"`` compares acceptance among those with a positive label.
     sample_weight : array of shape (n,), optional
     pos_label : label, optional
-        The positive decision; by default ``model.classes_[1]``, or 1.
+        The positive decision; by default the model's own ``pos_label``, its ``classes_[1]``, or 1. Labels other than
+        0 and 1, -1 and 1, or False and True give a ``FavourableClassWarning`` unless it is named.
 
     Raises
     ------
@@ -87,10 +88,11 @@ def certify(
     question = Question(check_percent(p), check_confidence(confidence), method)
     check_container(X, "X")
     decided = column_or_1d(model.predict(X))
-    accepted = decided == _positive_label(model, pos_label)
+    positive = _positive_label(model, pos_label)
+    accepted = decided == positive
     sensitive = encode_sensitive(sensitive_features, len(accepted))
     weight = None if sample_weight is None else validate_weights(sample_weight, accepted[:, None])
-    labels = None if y is None else _labels(y, accepted, model, pos_label)
+    labels = None if y is None else _labels(y, accepted, positive)
     counted = _who_counts(get_notion(notion), labels, len(accepted))
     if weight is not None:
         counted &= weight > 0
@@ -102,7 +104,14 @@ def certify(
     if not tested.supports(question):
         raise refuse(tested, question, accepted[rows], split=False)
     return Guarantee(
-        question.p, question.confidence, tested.kind, method, get_notion(notion).name, len(rows), tested.groups
+        question.p,
+        question.confidence,
+        tested.kind,
+        method,
+        get_notion(notion).name,
+        len(rows),
+        tested.groups,
+        positive=name_positive(positive),
     )
 
 
@@ -158,22 +167,34 @@ def check_percent(p: Any) -> float:
 
 
 def _positive_label(model: Any, given: Any) -> Any:
-    if given is not None:
-        return given
+    """Return the label of the positive decision: as given, as the model was told, or the later one with a warning."""
     classes = getattr(model, "classes_", None)
     if classes is None:
-        return 1
-    if len(classes) != 2:
-        raise ValueError(f"The classifier has {len(classes)} classes; name the positive decision with pos_label.")
-    return classes[1]
+        return 1 if given is None else given
+    known = np.asarray(classes)
+    named = _named_positive(model) if given is None else given
+    if named is None and len(known) != 2:
+        raise ValueError(f"The classifier has {len(known)} classes; name the positive decision with pos_label.")
+    return favourable_class(known, named, stacklevel=4)  # past certify, to its caller
 
 
-def _labels(y: Any, accepted: Mask, model: Any, pos_label: Any) -> Mask:
+def _named_positive(model: Any) -> Any:
+    """Return the ``pos_label`` of a fitted model, or of the one in a pipeline or a search; None if it has none."""
+    while model is not None:
+        named = getattr(model, "pos_label", None)
+        if named is not None:
+            return named
+        steps = getattr(model, "steps", None)
+        model = steps[-1][1] if steps else getattr(model, "best_estimator_", getattr(model, "estimator_", None))
+    return None
+
+
+def _labels(y: Any, accepted: Mask, positive: Any) -> Mask:
     check_container(y, "y")
     labels = column_or_1d(y)
     if len(labels) != len(accepted):
         raise ValueError(f"y has {len(labels)} entries, but there are {len(accepted)} people in X.")
-    return np.asarray(labels == _positive_label(model, pos_label))
+    return np.asarray(labels == positive)
 
 
 def _who_counts(notion: Any, labels: Mask | None, n: int) -> Mask:

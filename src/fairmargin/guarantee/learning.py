@@ -30,7 +30,7 @@ from fairmargin.exceptions import NotCertifiedError
 from fairmargin.formulations import Task
 from fairmargin.formulations.prule import PRuleOutcome, SafetySequence
 from fairmargin.guarantee.certification import refuse
-from fairmargin.guarantee.record import Guarantee
+from fairmargin.guarantee.record import Guarantee, name_positive
 from fairmargin.guarantee.verdict import CountedDecisions, Question
 from fairmargin.sensitive import Attribute, encode_sensitive
 from fairmargin.validation import ONE_AT_A_TIME, TrainingData, validate_features
@@ -120,12 +120,18 @@ def learn_then_test(
         best = outcome, counted
     if best is None:
         raise _nothing_to_test(sequence, constraint)
-    record = _record(question, best[1], len(people), tested, seed)
+    record = _record(question, best[1], len(people), tested, seed, data.classes[1])
     return Certified(task, best[0], record, data.kept[rows] if safety_set is None else None)
 
 
 def _record(
-    question: Question, counted: CountedDecisions, people: int, tested: int, seed: int | None, kind: str | None = None
+    question: Question,
+    counted: CountedDecisions,
+    people: int,
+    tested: int,
+    seed: int | None,
+    positive: Any,
+    kind: str | None = None,
 ) -> Guarantee:
     return Guarantee(
         question.p,
@@ -137,6 +143,7 @@ def _record(
         counted.groups,
         tested,
         seed,
+        name_positive(positive),
     )
 
 
@@ -247,7 +254,7 @@ def _cross_fit(
         raise _nothing_to_test(whole, constraint)
     found = whole.at(best[0])
     assert found is not None
-    record = _record(question, best[1], n, tested, int(constraint.random_state), "asymptotic")
+    record = _record(question, best[1], n, tested, int(constraint.random_state), data.classes[1], "asymptotic")
     return Certified(whole_task, whole.outcome(found), record, None)
 
 

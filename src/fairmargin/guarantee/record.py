@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["GroupRecord", "Guarantee"]
+__all__ = ["GroupRecord", "Guarantee", "name_positive"]
 
 _LIMITS = "Not covered: other populations, later years, groups not listed."
 
@@ -46,6 +47,8 @@ class Guarantee:
         Number of classifiers tested, one after the other, up to the first that failed.
     seed : int or None
         That drew the people set aside; None where the caller did.
+    positive : str or None
+        The label of the positive decision; None where it is 1 or True.
     """
 
     p: float
@@ -57,12 +60,14 @@ class Guarantee:
     groups: tuple[GroupRecord, ...]
     candidates: int = 1
     seed: int | None = None
+    positive: str | None = None
 
     @property
     def statement(self) -> str:
         """The guarantee in words for readers."""
         how = "" if self.kind == "exact" else " (by a method that is exact only for many people)"
         whom = "" if self.notion == "selection_rate" else f", comparing {self.notion.replace('_', ' ')}s"
+        whom += "" if self.positive is None else f", accepting being the decision {self.positive!r}"
         sure = f"with {100 * self.confidence:.4g}% confidence"
         return (
             f"Tested on {self.people:,} people not used in training{how}{whom}: {sure} {self._compared()}. {_LIMITS}"
@@ -80,3 +85,8 @@ class Guarantee:
                 whom = "each other" if self.method == "between_groups" else "everybody else"
                 parts.append(f"people of each {name} ({listed}) are accepted {rate} {whom}")
         return "; ".join(f"{part}, and conversely" for part in parts)
+
+
+def name_positive(label: Any) -> str | None:
+    """Return the label of the positive decision in words; None for 1 and True, which need none."""
+    return None if not isinstance(label, str) and label == 1 else str(label)

@@ -44,6 +44,10 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         of other estimators, through ``fit_params``.
     p, confidence, safety_size, random_state
         As in :class:`fairmargin.PRuleBound`. A last step with ``PRuleBound(confidence=...)`` has its own.
+    method, notion
+        As in :func:`fairmargin.certify`; again, such a last step has its own.
+    pos_label : label, optional
+        The positive decision, as in :func:`fairmargin.certify`; passed on to a classifier that takes it.
 
     Attributes
     ----------
@@ -76,12 +80,18 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         confidence: float = 0.95,
         safety_size: float = 0.5,
         random_state: int = 0,
+        method: str = "one_vs_rest",
+        notion: Any = "selection_rate",
+        pos_label: Any = None,
     ) -> None:
         self.estimator = estimator
         self.p = p
         self.confidence = confidence
         self.safety_size = safety_size
         self.random_state = random_state
+        self.method = method
+        self.notion = notion
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any, **fit_params: Any) -> Any:
         """Fit on some of the people and test on the others; raise NotCertifiedError where the test fails.
@@ -102,6 +112,7 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         parts = _safe_indexing(X, trained), _safe_indexing(y, trained), _safe_indexing(X, aside)
         estimator = clone(self.estimator)
         last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+        _tell_positive(last, self.pos_label)
         if _tests_itself(last):
             _fit_steps(estimator, last, *parts, inside, outside)
             self.guarantee_ = last.guarantee_
@@ -116,6 +127,9 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 sensitive_features=outside,
                 p=self.p,
                 confidence=self.confidence,
+                method=self.method,
+                notion=self.notion,
+                pos_label=self.pos_label,
             )
         self.guarantee_ = replace(self.guarantee_, seed=int(asked.random_state))
         self.estimator_ = estimator
@@ -153,6 +167,17 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 def _tests_itself(estimator: Any) -> bool:
     asked = getattr(estimator, "constraint", None)
     return isinstance(asked, PRuleBound) and asked.guarantee == "exact" and asked.confidence is not None
+
+
+def _tell_positive(estimator: Any, pos_label: Any) -> None:
+    """Name the positive decision to a classifier that takes it; raise where it was told another."""
+    if pos_label is None or "pos_label" not in estimator.get_params(deep=False):
+        return
+    if estimator.pos_label is not None and estimator.pos_label != pos_label:
+        raise ValueError(
+            f"pos_label={pos_label!r} contradicts pos_label={estimator.pos_label!r} of the estimator; name one."
+        )
+    estimator.set_params(pos_label=pos_label)
 
 
 def _fit_steps(estimator: Any, last: Any, X: Any, y: Any, X_aside: Any, inside: Any, outside: Any) -> None:
