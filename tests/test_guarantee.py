@@ -11,10 +11,11 @@ from fairmargin.datasets import make_linear_synthetic
 from fairmargin.exceptions import FavourableClassWarning
 from fairmargin.guarantee.ratio_test import (
     GAMMA,
-    linearised_p_value,
+    effective_counts,
     p_value,
     people_needed,
     rejects,
+    rejects_weighted,
     score,
 )
 
@@ -130,7 +131,7 @@ def test_what_says_nothing_is_not_rejected():
     assert not rejects(100, 100, 100, 100, 1.0, 0.05)
     assert not rejects(10, 10, 0, 0, 0.8, 0.05)
     assert p_value(0, 50, 10, 50, 0.8) == 1.0
-    assert linearised_p_value(1.0, 0.0, 1.0, 0.0, 0.8) == 1.0
+    assert not rejects_weighted((1.0, 1.0), (500.0, 1000.0), 0.8, 0.05)
     with pytest.raises(ValueError, match="rho must be"):
         p_value(1, 2, 1, 2, 1.5)
 
@@ -293,3 +294,48 @@ def test_text_labels_are_not_certified_silently():
     assert certify(Rule(), X, sensitive_features=z).positive is None
     with pytest.raises(ValueError, match="pos_label='yes' is not among the labels"):
         certify(model, X, sensitive_features=z, pos_label="yes")
+
+
+def test_weights_do_not_certify_a_group_of_one():
+    X, _, z = population(2000, (0.5, 0.5), (1.0, 0.0))
+    weight = np.ones(2000)
+    weight[0] = 1.0001
+    z[-1], X[-1] = "b", 1.0
+    with pytest.raises(NotCertifiedError, match=r"sensitive='b' \(1 people\)"):
+        certify(Rule(), X, sensitive_features=z, sample_weight=weight)
+
+
+def test_effective_counts():
+    weight, accepted = np.array([1.0, 2.0, 3.0, 1.0]), np.array([1.0, 0.0, 1.0, 1.0])
+    rate = np.average(accepted, weights=weight)
+    found = effective_counts(rate, weight.sum(), (weight**2).sum(), (weight**2 * accepted).sum())
+    linearised = (weight**2 * (accepted - rate) ** 2).sum() / weight.sum() ** 2
+    people = min(weight.sum() ** 2 / (weight**2).sum(), rate * (1 - rate) / linearised)
+    np.testing.assert_allclose(found, (rate * people, people))
+    np.testing.assert_allclose(effective_counts(0.25, 8.0, 8.0, 2.0), (2.0, 8.0))  # equal weights: people
+
+
+def test_weighted_tests_keep_their_level():
+    """At the very edge of the rule, with weights that are higher for the accepted: at most 5% up to chance."""
+    draws, broken = 200, 0
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        z = rng.choice(["a", "b"], 400, p=[0.3, 0.7])
+        accepted = rng.random(400) < np.where(z == "a", 0.25, 1.0 / 3.0)  # 0.4 and 0.5 by weight, as 2 r / (1 + r)
+        weight = np.where(accepted, 2.0, 1.0) * rng.uniform(0.5, 1.5, 400)
+        try:
+            certify(Rule(), accepted[:, None].astype(float), sensitive_features=z, sample_weight=weight)
+            broken += 1
+        except NotCertifiedError:
+            pass
+    assert 0 < broken <= binom.isf(1e-4, draws, 0.05)
+
+
+def test_records_count_people_and_have_weighted_rates_beside():
+    X, _, z = population(6000, (0.5, 0.5), (0.5, 0.5))
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, 6000) * np.where(X[:, 0] == 1, 2.0, 1.0)
+    for group in certify(Rule(), X, sensitive_features=z, sample_weight=weight).groups:
+        inside = z == group.group
+        assert group.accepted == int(X[inside].sum())
+        np.testing.assert_allclose(group.rate, np.average(X[inside, 0], weights=weight[inside]))
+    assert {g.rate for g in certify(Rule(), X, sensitive_features=z).groups} == {None}

@@ -43,7 +43,7 @@ def certify(
     independent draws, and nothing that led to the classifier (training, scaling, search, the choice among several
     classifiers) may have seen them; testing several classifiers on the same people, or trying again with others,
     voids the promise. Equal weights are tested exactly (:mod:`fairmargin.guarantee.ratio_test`); weights that differ
-    by a linearised z-test, whose guarantee is of ``kind="asymptotic"``.
+    by the same test on effective counts, whose guarantee is of ``kind="asymptotic"``.
 
     Parameters
     ----------

@@ -27,6 +27,10 @@ Hence ``P(x1 >= c(x0))`` grows with ``pi1``, so that its maximum over the hypoth
 falls with ``x``. The maximum is thus bounded from above, not estimated: the size of the test is never above its
 level. (Should rounding ever disturb the order, ``c`` is lowered until it is non-decreasing, which is on the safe
 side.)
+
+**Weights.** Weighted rates are not binomial. They are tested by the same test on effective counts
+(:func:`effective_counts`), which approximates for many people, takes its variance from the rates of the hypothesis
+and not from those observed, and asks as much of small groups as of people without weights.
 """
 
 from __future__ import annotations
@@ -41,7 +45,15 @@ from scipy.stats import norm
 
 from fairmargin.rate_statistics import proportion_limits
 
-__all__ = ["GAMMA", "linearised_p_value", "p_value", "people_needed", "rejects", "score"]
+__all__ = [
+    "GAMMA",
+    "effective_counts",
+    "p_value",
+    "people_needed",
+    "rejects",
+    "rejects_weighted",
+    "score",
+]
 
 Array = NDArray[np.float64]
 
@@ -165,13 +177,39 @@ def _span(n: int, p: float) -> tuple[int, int]:
     return max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach))
 
 
-def linearised_p_value(rate1: float, variance1: float, rate0: float, variance0: float, rho: float) -> float:
-    """Return the asymptotic p-value of ``pi1 <= rho pi0`` for weighted rates and their variances."""
-    spread = math.sqrt(variance1 + rho**2 * variance0)
-    difference = rate1 - rho * rate0
-    if spread == 0.0:
-        return 1.0  # everybody is decided alike: the normal approximation says nothing
-    return float(norm.sf(difference / spread))
+def effective_counts(rate: float, total: float, squares: float, accepted_squares: float) -> tuple[float, float]:
+    """Return how many people, and how many of them accepted, a weighted rate is worth.
+
+    ``(sum w)^2 / sum w^2`` people with equal weights would give the rate the variance that it has if weights have
+    nothing to do with decisions. Where they have, so that the linearised variance
+    ``v = sum_i w_i^2 (d_i - r)^2 / W^2`` is above ``r (1 - r) / n`` of these, the smaller number
+    ``r (1 - r) / v`` counts.
+
+    Parameters
+    ----------
+    rate : float
+        Weighted rate ``r``.
+    total, squares, accepted_squares : float
+        Sums of the weights ``w``, of their squares, and of the squares of the people accepted.
+    """
+    people = total**2 / squares
+    spread = ((1.0 - 2.0 * rate) * accepted_squares + rate**2 * squares) / total**2
+    binomial = rate * (1.0 - rate)
+    if spread * people > binomial > 0.0:
+        people = binomial / spread
+    return rate * people, people
+
+
+def rejects_weighted(one: tuple[float, float], two: tuple[float, float], rho: float, level: float) -> bool:
+    """Whether the exact test refutes ``pi1 <= rho pi0`` on effective counts ``(x, n)`` of the two sides.
+
+    Counts are rounded to the side that refutes less: fewer people, fewer accepted of group 1, more of group 0.
+    """
+    n1, n0 = math.floor(one[1]), math.floor(two[1])
+    if min(n1, n0) < 1:
+        return False
+    x1, x0 = math.floor(one[0] * n1 / one[1]), math.ceil(two[0] * n0 / two[1])
+    return rejects(x1, n1, x0, n0, rho, level)
 
 
 def people_needed(

@@ -12,12 +12,16 @@ _LIMITS = "Not covered: other populations, later years, groups not listed."
 
 @dataclass(frozen=True)
 class GroupRecord:
-    """People of one group on whom a classifier was tested, and how many of them it accepts."""
+    """People of one group on whom a classifier was tested, and how many of them it accepts.
+
+    ``rate`` is the weighted share of those accepted, where people have weights that differ; otherwise None.
+    """
 
     attribute: str
     group: str
     people: int
     accepted: int
+    rate: float | None = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.decisions import Comparison, GroupCounts, count_groups
-from fairmargin.guarantee.ratio_test import linearised_p_value, people_needed, rejects
+from fairmargin.guarantee.ratio_test import effective_counts, people_needed, rejects, rejects_weighted
 from fairmargin.guarantee.record import GroupRecord
 from fairmargin.sensitive import Attribute
 
@@ -53,18 +53,24 @@ class CountedDecisions:
         One per attribute.
     squares : list of GroupCounts or None
         The same with squared weights, where people have weights that differ; None for the exact test.
+    unweighted : list of GroupCounts or None
+        The same without weights, where people have weights that differ.
     """
 
     counts: Sequence[GroupCounts]
     squares: Sequence[GroupCounts] | None = None
+    unweighted: Sequence[GroupCounts] | None = None
 
     @classmethod
     def of(cls, attributes: Sequence[Attribute], accepted: Mask, weight: Array | None) -> CountedDecisions:
         """Count decisions; equal weights are counted as people."""
         if weight is None or np.ptp(weight) == 0.0:
             return cls([count_groups(a, accepted) for a in attributes])
-        counts = [count_groups(a, accepted, weight) for a in attributes]
-        return cls(counts, [count_groups(a, accepted, weight**2) for a in attributes])
+        return cls(
+            [count_groups(a, accepted, weight) for a in attributes],
+            [count_groups(a, accepted, weight**2) for a in attributes],
+            [count_groups(a, accepted) for a in attributes],
+        )
 
     @property
     def kind(self) -> str:
@@ -115,12 +121,13 @@ class CountedDecisions:
 
     @property
     def groups(self) -> tuple[GroupRecord, ...]:
-        """The people of every group and how many of them are accepted."""
+        """The people of every group, how many of them are accepted and, where weights differ, the weighted rate."""
         found = []
-        for counts in self.counts:
-            rate = np.nan_to_num(counts.rate)
-            for category, people, share in zip(counts.categories, counts.people, rate, strict=True):
-                found.append(GroupRecord(counts.name, str(category), int(people), round(float(people * share))))
+        for k, counts in enumerate(self.counts if self.unweighted is None else self.unweighted):
+            rate = [None if self.unweighted is None else float(r) for r in np.nan_to_num(self.counts[k].rate)]
+            for row in zip(counts.categories, counts.people, counts.positives, rate, strict=True):
+                category, people, accepted, share = row
+                found.append(GroupRecord(counts.name, str(category), int(people), int(accepted), share))
         return tuple(found)
 
     def _comparisons(self, method: str) -> list[tuple[int, Comparison]]:
@@ -135,13 +142,12 @@ class CountedDecisions:
         x0, n0 = counts.positives[two].sum(), counts.weight[two].sum()
         if self.squares is None:
             return rejects(int(x1), int(n1), int(x0), int(n0), question.ratio, question.level)
-        r1, r0 = float(x1 / n1), float(x0 / n0)
-        v1, v0 = self._variance(k, one, r1, n1), self._variance(k, two, r0, n0)
-        return linearised_p_value(r1, v1, r0, v0, question.ratio) <= question.level
+        return rejects_weighted(self._effective(k, one), self._effective(k, two), question.ratio, question.level)
 
-    def _variance(self, k: int, side: Mask, rate: float, total: float) -> float:
-        """Return ``sum_i w_i^2 (d_i - r)^2 / W^2``, the linearised variance of a weighted rate."""
+    def _effective(self, k: int, side: Mask) -> tuple[float, float]:
+        """Return the effective counts of the people of some groups: accepted, and all of them."""
         assert self.squares is not None
-        squares = self.squares[k]
-        accepted, everybody = squares.positives[side].sum(), squares.weight[side].sum()
-        return float(((1.0 - 2.0 * rate) * accepted + rate**2 * everybody) / total**2)
+        counts, squares = self.counts[k], self.squares[k]
+        total = float(counts.weight[side].sum())
+        rate = min(float(counts.positives[side].sum()) / total, 1.0)  # sums may differ by rounding
+        return effective_counts(rate, total, float(squares.weight[side].sum()), float(squares.positives[side].sum()))
