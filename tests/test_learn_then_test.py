@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fairmargin import (
@@ -17,6 +18,7 @@ from fairmargin import (
     FairLinearSVC,
     FairLogisticRegression,
     FairSVC,
+    FairTreeClassifier,
     NotCertifiedError,
     PRuleBound,
     io,
@@ -139,7 +141,9 @@ def test_cross_fitting_lets_everybody_train_and_is_called_asymptotic():
     X, y, z = people(1500)
     constraint = PRuleBound(75, confidence=0.9, guarantee="asymptotic")
     clf = FairLogisticRegression(constraint=constraint).fit(X, y, sensitive_features=z)
-    assert (clf.guarantee_.kind, clf.guarantee_.people) == ("asymptotic", 1500)
+    assert (clf.guarantee_.kind, clf.guarantee_.people) == ("cross-fitted", 1500)
+    assert "not used in training" not in clf.guarantee_.statement
+    assert "by cross-fitting on the 1,500 people used in training" in clf.guarantee_.statement
     assert "exact only for many people" in clf.guarantee_.statement
     with pytest.raises(ValueError, match="takes no safety_set"):
         clf.fit(X, y, sensitive_features=z, safety_set=(X, z))
@@ -174,6 +178,31 @@ def test_pipelines_and_searches_that_saw_the_people_are_refused():
     search = GridSearchCV(clf, {"C": [0.1, 1.0]}, error_score="raise")
     with pytest.raises(ValueError, match="A GridSearchCV has seen"):
         search.fit(X, y, sensitive_features=z)
+
+
+class NamedPipeline(Pipeline):
+    """A pipeline of somebody else's module."""
+
+
+def test_wrappers_and_subclasses_do_not_get_past_that_check():
+    X, y, z = people(400)
+    clf = FairLogisticRegression(constraint=PRuleBound(70, confidence=0.9))
+    with pytest.raises(ValueError, match="A NamedPipeline has seen"):
+        NamedPipeline([("scale", StandardScaler()), ("fair", clf)]).fit(X, y, fair__sensitive_features=z)
+    for wrapped in (CertifiedClassifier(clf), CertifiedClassifier(LogisticRegression())):
+        pipe = make_pipeline(StandardScaler(), wrapped)
+        with pytest.raises(ValueError, match="A Pipeline has seen"):
+            pipe.fit(X, y, certifiedclassifier__sensitive_features=z)
+
+
+def test_trees_grown_before_need_people_they_have_not_seen():
+    X, y, z = people(2000)
+    new_X, _, new_z = people(2000, seed=1)
+    trees = RandomForestClassifier(5, max_leaf_nodes=6, random_state=0).fit(X, y)
+    clf = FairTreeClassifier(trees, C=0.1, prefit=True, constraint=PRuleBound(50, confidence=0.9))
+    with pytest.raises(ValueError, match="ensemble may have seen the people who would test the rule"):
+        clf.fit(X, y, sensitive_features=z)
+    assert clf.fit(X, y, sensitive_features=z, safety_set=(new_X, new_z)).guarantee_.people == 2000
 
 
 def test_a_wrapped_pipeline_keeps_people_from_its_scaler():

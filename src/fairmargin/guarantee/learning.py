@@ -10,7 +10,7 @@ it is not conditional on a classifier being returned.
 *Cross-fitting* (``guarantee="asymptotic"``) lets everybody train. Each of five folds is decided by classifiers that
 the other four trained, margin by margin; the pooled decisions are tested in the same order, and the answer is trained
 on everybody with the last margin that passed. It tests other classifiers than the one returned, so that its
-confidence is an approximation for many people.
+confidence is an approximation for many people, and the guarantee says so (``kind="cross-fitted"``).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from fairmargin.validation import ONE_AT_A_TIME, TrainingData, validate_features
 if TYPE_CHECKING:
     from fairmargin.base import FairClassifier
 
-__all__ = ["Certified", "learn_then_test", "split_people"]
+__all__ = ["Certified", "learn_then_test", "refuse_if_seen", "split_people"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
 _FOLDS = 5  # of cross-fitting: each classifier trains on 80% of the people
-_SEES_EVERYBODY = {"Pipeline", "BaseSearchCV", "GridSearchCV", "RandomizedSearchCV"}
+_SEES_EVERYBODY = {"Pipeline", "BaseSearchCV"}
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def learn_then_test(
     if safety_set is not None:
         train, people, rows = data, _read_safety_set(estimator, data, safety_set), np.arange(len(data.y))
     else:
-        _refuse_if_seen()
+        refuse_if_seen()
         rows, aside = split_people(constraint, len(data.y))
         train, people = data.take(rows, estimator.class_weight), _set_aside(data, aside)
     task = estimator._refine(estimator._task(train), constraint)
@@ -210,19 +210,22 @@ def _nothing_to_test(sequence: SafetySequence, constraint: PRuleBound) -> NotCer
     )
 
 
-def _refuse_if_seen() -> None:
+def refuse_if_seen() -> None:
     """Raise where a pipeline or a search that has seen everybody, also those to be set aside, calls ``fit``."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(1)
     while frame is not None:
         caller = frame.f_locals.get("self")
-        kinds = {kind.__name__ for kind in type(caller).__mro__}
-        if kinds & _SEES_EVERYBODY and type(caller).__module__.startswith(("sklearn.", "imblearn.")):
+        if any(map(_sees_everybody, type(caller).__mro__)):
             raise ValueError(
                 f"A {type(caller).__name__} has seen the people who would be set aside, so that a test on them "
                 "proves nothing. Wrap it: CertifiedClassifier(pipeline) sets people aside first. Or give fit a "
                 "safety_set."
             )
         frame = frame.f_back  # type: ignore[assignment]
+
+
+def _sees_everybody(kind: type) -> bool:
+    return kind.__name__ in _SEES_EVERYBODY and kind.__module__.startswith(("sklearn.", "imblearn."))
 
 
 # --- cross-fitting
@@ -254,7 +257,7 @@ def _cross_fit(
         raise _nothing_to_test(whole, constraint)
     found = whole.at(best[0])
     assert found is not None
-    record = _record(question, best[1], n, tested, int(constraint.random_state), data.classes[1], "asymptotic")
+    record = _record(question, best[1], n, tested, int(constraint.random_state), data.classes[1], "cross-fitted")
     return Certified(whole_task, whole.outcome(found), record, None)
 
 

@@ -29,23 +29,25 @@ class Guarantee:
     """A p%-rule for people not seen yet.
 
     With probability at least ``confidence`` over the draw of the people tested (independent draws within groups,
-    untouched in training), either nothing is returned or the rule of every listed group is at least ``p`` in the
-    population they were drawn from. Only ``p`` is covered: the rates on the people tested are those of a selected
-    classifier.
+    untouched in training unless cross-fitted), either nothing is returned or the rule of every listed group is at
+    least ``p`` in the population they were drawn from. Only ``p`` is covered: the rates on the people tested are
+    those of a selected classifier.
 
     Attributes
     ----------
     p : float
         In percent.
     confidence : float
-    kind : {"exact", "asymptotic"}
-        Whether the statement holds for every number of people, or approximately for many.
+    kind : {"exact", "asymptotic", "cross-fitted"}
+        Whether the statement holds for every number of people, or approximately for many. ``"cross-fitted"`` is of
+        the second kind: those tested also trained the classifier, and were decided in the test by others like it,
+        each trained without the people it decided.
     method : {"one_vs_rest", "between_groups"}
         How groups are compared, as in :func:`fairmargin.p_rule`.
     notion : str
         Which people count when groups are compared.
     people : int
-        Number of people tested, of all groups.
+        Number of people tested, of all groups; if cross-fitted, they trained the classifier, too.
     groups : tuple of GroupRecord
     candidates : int
         Number of classifiers tested, one after the other, up to the first that failed.
@@ -73,8 +75,14 @@ class Guarantee:
         whom = "" if self.notion == "selection_rate" else f", comparing {self.notion.replace('_', ' ')}s"
         whom += "" if self.positive is None else f", accepting being the decision {self.positive!r}"
         sure = f"with {100 * self.confidence:.4g}% confidence"
+        return f"Tested {self._tested_on()}{how}{whom}: {sure} {self._compared()}. {_LIMITS}"
+
+    def _tested_on(self) -> str:
+        if self.kind != "cross-fitted":
+            return f"on {self.people:,} people not used in training"
         return (
-            f"Tested on {self.people:,} people not used in training{how}{whom}: {sure} {self._compared()}. {_LIMITS}"
+            f"by cross-fitting on the {self.people:,} people used in training, each decided by a similar classifier "
+            "trained without them"
         )
 
     def _compared(self) -> str:

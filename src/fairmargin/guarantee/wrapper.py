@@ -15,7 +15,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from fairmargin.constraints import PRuleBound
 from fairmargin.guarantee.certification import certify
-from fairmargin.guarantee.learning import split_people
+from fairmargin.guarantee.learning import refuse_if_seen, split_people
 from fairmargin.sensitive import read_columns
 
 __all__ = ["CertifiedClassifier"]
@@ -104,6 +104,7 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         **fit_params
             Passed on to estimators that are not of this package; they must not be one per person.
         """
+        refuse_if_seen()
         asked = self._asked()
         trained, aside = split_people(asked, _num_samples(X))
         people = dict(read_columns(sensitive_features))

@@ -65,6 +65,8 @@ class FairTreeClassifier(FairClassifier):
         Whether ``estimator`` is fitted already, with the columns of ``X``, so that only its leaf values are learned.
         In cross-validation and searches, give ``sklearn.frozen.FrozenEstimator(estimator)`` instead, which stands
         for a fitted one whatever ``prefit`` is: the copies that are made there keep its trees.
+        With ``PRuleBound(confidence=...)``, ``fit`` then needs a ``safety_set`` of people whom the ensemble has not
+        seen either: no part of the people given can be set aside from trees that exist.
     fit_intercept : bool, default=True
         Whether to learn an intercept, which is never penalised.
     class_weight : dict, "balanced" or None, default=None
@@ -158,6 +160,18 @@ class FairTreeClassifier(FairClassifier):
         if self._is_fitted_ensemble():
             _check_fitted_ensemble(self._ensemble(), data)
         return replace(data, X=rows)
+
+    def _solve(
+        self, data: TrainingData, constraint: Constraint | None, safety_set: Any
+    ) -> tuple[Task, Outcome, dict[str, Any]]:
+        """Solve as every classifier does, but set nobody aside from trees that may have seen them."""
+        if self.prefit and getattr(constraint, "confidence", None) is not None and safety_set is None:
+            raise ValueError(
+                "The fitted ensemble may have seen the people who would test the rule: with prefit=True, "
+                "PRuleBound(confidence=...) needs guarantee='exact' and fit(..., safety_set=(X, sensitive_features)) "
+                "of people whom the ensemble has not seen."
+            )
+        return super()._solve(data, constraint, safety_set)
 
     def _weight_of_loss(self, data: TrainingData) -> float:
         """Return ``C``, chosen on people held out if it is "auto"."""
