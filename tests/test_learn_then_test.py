@@ -7,10 +7,13 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 
 from fairmargin import (
     CertifiedClassifier,
@@ -314,3 +317,58 @@ def test_a_wrapper_asks_for_the_favourable_class():
         CertifiedClassifier(FairLogisticRegression(pos_label="refuse"), pos_label="accept").fit(
             X, words, sensitive_features=group
         )
+
+
+def test_wrappers_divide_weights_as_the_people():
+    X, y, _ = people(3000)
+    group = np.random.default_rng(0).choice(["a", "b"], 3000)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, 3000)
+    tested = FairLogisticRegression(constraint=PRuleBound(60, confidence=0.9))
+    pipe = make_pipeline(StandardScaler(), LogisticRegression())
+    for estimator in (LogisticRegression(), pipe, GridSearchCV(pipe, {"logisticregression__C": [1.0]}), tested):
+        clf = CertifiedClassifier(estimator, p=60).fit(X, y, weight, sensitive_features=group)
+        aside = np.setdiff1d(np.arange(3000), clf.trained_rows_)
+        assert clf.guarantee_.kind == "asymptotic"
+        for found in clf.guarantee_.groups:
+            rows = aside[group[aside] == found.group]
+            np.testing.assert_allclose(found.rate, np.average(clf.predict(X[rows]), weights=weight[rows]))
+    rows = clf.trained_rows_
+    plain = LogisticRegression().fit(X[rows], y[rows], weight[rows])
+    wrapped = CertifiedClassifier(LogisticRegression(), p=60).fit(X, y, weight, sensitive_features=group)
+    np.testing.assert_array_equal(wrapped.estimator_.coef_, plain.coef_)
+
+
+def test_wrappers_refuse_parameters_that_they_cannot_pass_on():
+    X, y, z = people(400)
+    tested = FairLogisticRegression(constraint=PRuleBound(60, confidence=0.9))
+    with pytest.raises(ValueError, match="fit cannot pass 'verbose' on to FairLogisticRegression"):
+        CertifiedClassifier(tested).fit(X, y, sensitive_features=z, verbose=1)
+    with pytest.raises(ValueError, match=r"sample_weight cannot be passed on: KNeighborsClassifier.fit takes none"):
+        CertifiedClassifier(KNeighborsClassifier()).fit(X, y, np.ones(400), sensitive_features=z)
+    with pytest.raises(ValueError, match="'offset' on, which has one entry per person"):
+        CertifiedClassifier(LogisticRegression()).fit(X, y, sensitive_features=z, offset=np.ones(400))
+
+
+def test_a_wrapped_pipeline_or_search_gets_the_sensitive_features():
+    X, y, z = people(3000)
+    pipe = make_pipeline(StandardScaler(), FairLogisticRegression(constraint=PRuleBound(90)))
+    for estimator in (pipe, GridSearchCV(pipe, {"fairlogisticregression__C": [1.0]}, cv=2)):
+        clf = CertifiedClassifier(estimator, p=60).fit(X, y, sensitive_features=z)
+        assert clf.guarantee_.people == 1500
+
+
+def test_a_wrapper_is_like_what_it_wraps():
+    X, y, z = people(2000)
+    frame = pd.DataFrame(X, columns=["one", "two", "three"])
+    clf = CertifiedClassifier(FairLogisticRegression(constraint=PRuleBound(60, confidence=0.9)))
+    assert get_tags(clf).input_tags.sparse
+    assert not hasattr(clf, "n_features_in_")
+    clf.fit(frame, y, sensitive_features=z)
+    assert (clf.n_features_in_, list(clf.feature_names_in_)) == (3, ["one", "two", "three"])
+    clf.set_params(estimator__constraint=PRuleBound(90, confidence=0.95))
+    with pytest.raises(NotCertifiedError):
+        clf.fit(frame[:200], y[:200], sensitive_features=z[:200])
+    for name in ("estimator_", "guarantee_", "trained_rows_", "classes_", "n_features_in_"):
+        assert not hasattr(clf, name)
+    with pytest.raises(NotFittedError):
+        clf.predict(frame)

@@ -178,7 +178,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             Weights of the people, in the loss and in means and covariances.
         sensitive_features : array, series or frame of shape (n,) or (n, k)
             Sensitive attributes: used here and never in deciding.
-        safety_set : (X, sensitive_features), optional
+        safety_set : (X, sensitive_features) or (X, sensitive_features, sample_weight), optional
             For ``PRuleBound(confidence=...)``: the people on whom the rule is tested, whom nothing else may have
             seen. By default a part of the people given is set aside.
         """

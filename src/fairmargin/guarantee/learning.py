@@ -33,7 +33,7 @@ from fairmargin.guarantee.certification import refuse
 from fairmargin.guarantee.record import Guarantee, name_positive
 from fairmargin.guarantee.verdict import CountedDecisions, Question
 from fairmargin.sensitive import Attribute, encode_sensitive
-from fairmargin.validation import ONE_AT_A_TIME, TrainingData, validate_features
+from fairmargin.validation import ONE_AT_A_TIME, TrainingData, validate_features, validate_weights
 
 if TYPE_CHECKING:
     from fairmargin.base import FairClassifier
@@ -89,7 +89,7 @@ def learn_then_test(
         With a confidence.
     data : TrainingData
         Everybody given to ``fit``.
-    safety_set : (X, sensitive_features), optional
+    safety_set : (X, sensitive_features) or (X, sensitive_features, sample_weight), optional
         People to test on, if not part of ``data``.
     """
     assert constraint.confidence is not None
@@ -150,6 +150,8 @@ def _record(
 def _decide(estimator: FairClassifier, task: Task, outcome: PRuleOutcome, X: Any) -> Mask:
     """Return the decisions that the estimator would make with an outcome, by the code that predicts."""
     trial = copy(estimator)
+    if not hasattr(X, "columns"):  # checked and converted already: nothing to warn of
+        trial.__dict__.pop("feature_names_in_", None)
     with ONE_AT_A_TIME:
         trial._store(task, outcome, warn=False)
     return trial.decision_function(X) >= 0
@@ -178,8 +180,11 @@ def _with_all_groups(attribute: Attribute, rows: Rows) -> Attribute:
 
 
 def _read_safety_set(estimator: FairClassifier, data: TrainingData, given: Any) -> _SafetyPeople:
-    if not isinstance(given, list | tuple) or len(given) != 2:
-        raise ValueError("safety_set must be a pair (X, sensitive_features) of people not used in training.")
+    if not isinstance(given, list | tuple) or len(given) not in (2, 3):
+        raise ValueError(
+            "safety_set must be a pair (X, sensitive_features), or these and sample_weight, of people not used in "
+            "training."
+        )
     X = validate_features(estimator, given[0])
     with ONE_AT_A_TIME:
         found = encode_sensitive(given[1], X.shape[0])
@@ -191,7 +196,12 @@ def _read_safety_set(estimator: FairClassifier, data: TrainingData, given: Any) 
             f"safety_set has the sensitive attributes {sorted(by_name)}, but training has {sorted(known)}; they must "
             "agree."
         )
-    return _SafetyPeople(X, tuple(_joined(known[name], by_name[name]) for name in known), None)
+    attributes = tuple(_joined(known[name], by_name[name]) for name in known)
+    if len(given) == 2 or given[2] is None:
+        return _SafetyPeople(X, attributes, None)
+    weight = validate_weights(given[2], X)
+    rows = np.flatnonzero(weight > 0)
+    return _SafetyPeople(_safe_indexing(X, rows), tuple(_with_all_groups(a, rows) for a in attributes), weight[rows])
 
 
 def _joined(trained: Attribute, safety: Attribute) -> Attribute:

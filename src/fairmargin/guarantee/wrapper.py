@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, has_fit_parameter
 
 from fairmargin.constraints import PRuleBound
 from fairmargin.guarantee.certification import certify
 from fairmargin.guarantee.learning import refuse_if_seen, split_people
+from fairmargin.guarantee.record import Guarantee
 from fairmargin.sensitive import read_columns
 
 __all__ = ["CertifiedClassifier"]
+
+_FITTED = {"estimator_", "guarantee_", "trained_rows_", "classes_"}
 
 
 def _delegates(name: str) -> Any:
@@ -40,8 +46,8 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier, Pipeline or search
-        ``fit`` gets ``sensitive_features`` if a classifier of this package is the last step of a pipeline or alone;
-        of other estimators, through ``fit_params``.
+        Its ``fit``, or that of the last step of a pipeline, gets ``sensitive_features`` if it takes them, as all
+        classifiers of this package do.
     p, confidence, safety_size, random_state
         As in :class:`fairmargin.PRuleBound`. A last step with ``PRuleBound(confidence=...)`` has its own.
     method, notion
@@ -56,6 +62,8 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     trained_rows_ : ndarray of int
         The people given to ``fit`` who trained ``estimator_``; the others tested it.
     classes_ : ndarray of shape (2,)
+    n_features_in_, feature_names_in_
+        Those of ``estimator_``, where it has them.
 
     Examples
     --------
@@ -93,50 +101,53 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.notion = notion
         self.pos_label = pos_label
 
-    def fit(self, X: Any, y: Any, *, sensitive_features: Any, **fit_params: Any) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any, **fit_params: Any) -> Any:
         """Fit on some of the people and test on the others; raise NotCertifiedError where the test fails.
 
         Parameters
         ----------
         X, y
             As the estimator takes them.
+        sample_weight : array of shape (n,), optional
+            Weights of the people: of those who train, for the estimator; of the others, for the test.
         sensitive_features : array, series or frame of shape (n,) or (n, k)
         **fit_params
-            Passed on to estimators that are not of this package; they must not be one per person.
+            Passed on to an estimator that is certified as it is; they must not be one per person.
         """
+        for name in _FITTED & set(vars(self)):
+            delattr(self, name)  # a fit that fails leaves the estimator unfitted
         refuse_if_seen()
         asked = self._asked()
         trained, aside = split_people(asked, _num_samples(X))
-        people = dict(read_columns(sensitive_features))
-        inside = {name: values.iloc[trained] for name, values in people.items()}
-        outside = {name: values.iloc[aside] for name, values in people.items()}
-        parts = _safe_indexing(X, trained), _safe_indexing(y, trained), _safe_indexing(X, aside)
+        inside, outside = (_People.of(rows, X, y, sensitive_features, sample_weight) for rows in (trained, aside))
         estimator = clone(self.estimator)
-        last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-        _tell_positive(last, self.pos_label)
-        if _tests_itself(last):
-            _fit_steps(estimator, last, *parts, inside, outside)
-            self.guarantee_ = last.guarantee_
+        step = _last_step(estimator)
+        _tell_positive(step.classifier, self.pos_label)
+        step.check(sample_weight, fit_params, _num_samples(X))
+        if _tests_itself(step.classifier):
+            guarantee = _fit_steps(estimator, inside, outside)
         else:
-            if not isinstance(estimator, Pipeline) and hasattr(last, "constraint"):
-                fit_params = {"sensitive_features": inside, **fit_params}
-            estimator.fit(parts[0], parts[1], **fit_params)
-            self.guarantee_ = certify(
-                estimator,
-                parts[2],
-                _safe_indexing(y, aside),
-                sensitive_features=outside,
-                p=self.p,
-                confidence=self.confidence,
-                method=self.method,
-                notion=self.notion,
-                pos_label=self.pos_label,
-            )
-        self.guarantee_ = replace(self.guarantee_, seed=int(asked.random_state))
+            estimator.fit(inside.X, inside.y, **step.fit_params(inside), **fit_params)
+            guarantee = self._certify(estimator, outside)
+        self.guarantee_ = replace(guarantee, seed=int(asked.random_state))
         self.estimator_ = estimator
         self.trained_rows_ = trained
         self.classes_ = estimator.classes_
         return self
+
+    def _certify(self, estimator: Any, people: _People) -> Guarantee:
+        return certify(
+            estimator,
+            people.X,
+            people.y,
+            sensitive_features=people.sensitive,
+            p=self.p,
+            confidence=self.confidence,
+            method=self.method,
+            notion=self.notion,
+            sample_weight=people.weight,
+            pos_label=self.pos_label,
+        )
 
     def _asked(self) -> PRuleBound:
         """Return whom to set aside: as the last step's constraint says, or this object's parameters."""
@@ -146,6 +157,33 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return PRuleBound(
             self.p, confidence=self.confidence, safety_size=self.safety_size, random_state=self.random_state
         )
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features of the fitted estimator."""
+        return int(self._fitted().n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the features of the fitted estimator."""
+        return np.asarray(self._fitted().feature_names_in_)
+
+    def _fitted(self) -> Any:
+        if "estimator_" not in vars(self):
+            raise AttributeError("This CertifiedClassifier is not fitted yet.")
+        return self.estimator_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """A fit that was refused has left no classifier."""
+        return "estimator_" in vars(self)
+
+    def __sklearn_tags__(self) -> Any:
+        tags, wrapped = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.input_tags = wrapped.input_tags
+        tags.target_tags = wrapped.target_tags
+        tags.non_deterministic = wrapped.non_deterministic
+        tags.classifier_tags.multi_class = False
+        return tags
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the decisions of the fitted estimator."""
@@ -181,9 +219,76 @@ def _tell_positive(estimator: Any, pos_label: Any) -> None:
     estimator.set_params(pos_label=pos_label)
 
 
-def _fit_steps(estimator: Any, last: Any, X: Any, y: Any, X_aside: Any, inside: Any, outside: Any) -> None:
+def _fit_steps(estimator: Any, inside: _People, outside: _People) -> Guarantee:
     """Fit the steps before the last on the people who train, and the last one with the others as its safety set."""
-    if estimator is not last:
-        head = estimator[:-1]
-        X, X_aside = head.fit_transform(X, y), head.transform(X_aside)
-    last.fit(X, y, sensitive_features=inside, safety_set=(X_aside, outside))
+    X, X_aside, last = inside.X, outside.X, estimator
+    if isinstance(estimator, Pipeline):
+        head, last = estimator[:-1], estimator[-1]
+        X, X_aside = head.fit_transform(X, inside.y), head.transform(X_aside)
+    safety_set = (X_aside, outside.sensitive, outside.weight)
+    last.fit(X, inside.y, inside.weight, sensitive_features=inside.sensitive, safety_set=safety_set)
+    found: Guarantee = last.guarantee_
+    return found
+
+
+@dataclass(frozen=True)
+class _People:
+    """Some of the people given to ``fit``; sensitive attributes as a frame, which searches can index."""
+
+    X: Any
+    y: Any
+    sensitive: pd.DataFrame
+    weight: NDArray[Any] | None
+
+    @classmethod
+    def of(cls, rows: NDArray[np.intp], X: Any, y: Any, sensitive_features: Any, weight: Any) -> _People:
+        columns = read_columns(sensitive_features)
+        sensitive = pd.DataFrame({name: values.iloc[rows].reset_index(drop=True) for name, values in columns})
+        weight = None if weight is None else column_or_1d(weight)[rows]
+        return cls(_safe_indexing(X, rows), _safe_indexing(y, rows), sensitive, weight)
+
+
+@dataclass(frozen=True)
+class _LastStep:
+    """The classifier that decides, within pipelines and searches, and the prefix of its parameters of ``fit``."""
+
+    classifier: Any
+    prefix: str
+
+    def fit_params(self, people: _People) -> dict[str, Any]:
+        """Return what to give ``fit`` of the outermost estimator beside features and labels."""
+        # Where metadata is routed, pipelines find out themselves which step it is for.
+        prefix = "" if get_config()["enable_metadata_routing"] else self.prefix
+        found: dict[str, Any] = {}
+        if has_fit_parameter(self.classifier, "sensitive_features"):
+            found[f"{prefix}sensitive_features"] = people.sensitive
+        if people.weight is not None:
+            found[f"{prefix}sample_weight"] = people.weight
+        return found
+
+    def check(self, weight: Any, fit_params: dict[str, Any], n: int) -> None:
+        """Raise for parameters of ``fit`` that cannot be passed on."""
+        kind = type(self.classifier).__name__
+        if weight is not None and not has_fit_parameter(self.classifier, "sample_weight"):
+            raise ValueError(f"sample_weight cannot be passed on: {kind}.fit takes none.")
+        for name, value in fit_params.items():
+            if _tests_itself(self.classifier):
+                raise ValueError(
+                    f"fit cannot pass {name!r} on to {kind} with PRuleBound(confidence=...): it takes only "
+                    "sample_weight and sensitive_features."
+                )
+            if hasattr(value, "__len__") and not isinstance(value, str) and len(value) == n:
+                raise ValueError(
+                    f"fit cannot pass {name!r} on, which has one entry per person: only sample_weight and "
+                    "sensitive_features are divided as the people are."
+                )
+
+
+def _last_step(estimator: Any) -> _LastStep:
+    if isinstance(estimator, BaseSearchCV):
+        return _last_step(estimator.estimator)
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        within = _last_step(last)
+        return _LastStep(within.classifier, f"{name}__{within.prefix}")
+    return _LastStep(estimator, "")
