@@ -165,9 +165,10 @@ class FairTreeClassifier(FairClassifier):
         self, data: TrainingData, constraint: Constraint | None, safety_set: Any
     ) -> tuple[Task, Outcome, dict[str, Any]]:
         """Solve as every classifier does, but set nobody aside from trees that may have seen them."""
-        if self.prefit and getattr(constraint, "confidence", None) is not None and safety_set is None:
+        is_tested = getattr(constraint, "confidence", None) is not None
+        if self._is_fitted_ensemble() and is_tested and safety_set is None:
             raise ValueError(
-                "The fitted ensemble may have seen the people who would test the rule: with prefit=True, "
+                "The fitted ensemble may have seen the people who would test the rule: with one, "
                 "PRuleBound(confidence=...) needs guarantee='exact' and fit(..., safety_set=(X, sensitive_features)) "
                 "of people whom the ensemble has not seen."
             )
