@@ -54,6 +54,6 @@ def test_without_a_constraint_it_is_scikit_learns_optimum(people):
 def test_looking_for_disparate_treatment_takes_no_time(people):
     X, _, z = people
     sensitive = encode_sensitive(z)
-    started = time.perf_counter()
+    started = time.process_time()
     _check_disparate_treatment(X, [], sensitive)
-    assert time.perf_counter() - started < 0.25  # a few milliseconds on a machine with nothing else to do
+    assert time.process_time() - started < 0.25  # a few milliseconds on a machine with nothing else to do

@@ -274,8 +274,8 @@ class Population:
     @cached_property
     def constant_accuracy(self) -> float:
         """Accuracy of the better of the two constant decisions, accepting everybody and refusing everybody."""
-        accepting = float(self.worth[self.label].sum())
-        return max(accepting, 1.0 - accepting)
+        everybody = np.ones(len(self.label), dtype=bool)
+        return max(self.accuracy(everybody), self.accuracy(~everybody))
 
     def counts(self, accepted: Mask) -> list[GroupCounts]:
         """Count the decisions in the groups of every attribute."""
