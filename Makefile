@@ -3,7 +3,7 @@
 #   make test    lints, type-checks and runs all tests and the examples in docstrings
 # and two more go further, as .ci/run does:
 #   make test-heavy      thousands of random problems, real data under several BLAS kernels
-#   make test-kernels    what depends on rounding, under each of OpenBLAS's kernels and with two threads
+#   make test-numerical  what depends on rounding, under the BLAS kernel that OPENBLAS_CORETYPE names
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 JOBS ?= 2
 
-.PHONY: demo test test-heavy test-kernels lint fast bench clean
+.PHONY: demo test test-heavy test-numerical lint fast bench clean
 
 $(BIN)/.runtime: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -41,15 +41,10 @@ test: lint
 test-heavy: $(BIN)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m heavy tests $(ARGS)
 
-# OpenBLAS chooses its kernel by the processor, and every kernel rounds in its own way. Any x86-64 processor of the last
-# ten years can run the first two; the third needs AVX-512.
-KERNELS ?= Prescott Haswell $(shell grep -q avx512f /proc/cpuinfo 2>/dev/null && echo SkylakeX)
-NUMERICAL ?= -m "numerical and not slow and not heavy" tests
-TWO_THREADS := tests/test_solvers.py tests/test_estimators.py tests/test_single_precision.py tests/test_reference.py
-test-kernels: $(BIN)/.dev
-	for kernel in $(KERNELS); do echo "OPENBLAS_CORETYPE=$$kernel"; \
-		OPENBLAS_CORETYPE=$$kernel $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(NUMERICAL) || exit 1; done
-	OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 $(BIN)/python -m pytest -q -n 1 -m "not heavy" $(TWO_THREADS)
+# OpenBLAS chooses its kernel by the processor, and every kernel rounds in its own way: OPENBLAS_CORETYPE=Prescott make
+# test-numerical runs what depends on that under another one, and OPENBLAS_NUM_THREADS=2 with more threads.
+test-numerical: $(BIN)/.dev
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "numerical and not slow and not heavy" $(or $(TESTS),tests)
 
 fast: $(BIN)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not heavy"

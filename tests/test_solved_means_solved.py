@@ -27,7 +27,7 @@ def fit(model, *data, **more):
     return model, [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
 
 
-def check(model, told, X, y, **more):
+def assert_solved_or_told(model, told, X, y, **more):
     if model.certificate_.status == "solved":
         assert faults(model, X, y, **more) == []
     else:
@@ -80,7 +80,7 @@ def test_promises_are_kept_by_predict_or_the_fit_fails(seed):
     if refusal:  # a promise that cannot be kept is an error that says so
         assert "keep" in refusal or "promise" in refusal
         return
-    check(model, told, X, y, sample_weight=weight, sensitive_features=Z)
+    assert_solved_or_told(model, told, X, y, sample_weight=weight, sensitive_features=Z)
     before, after = free.decision_function(X), model.decision_function(X)
     if promise.keep_positive is not None:
         assert np.all(after[before >= 0] >= 0)
@@ -102,7 +102,7 @@ def test_whoever_is_accepted_stays_accepted(loss, C):
     free, _ = fit(FairMarginClassifier(loss, C=C, constraint=None), X, y)
     promise = IndividualLossBound(keep_positive="accepted")
     model, told = fit(FairMarginClassifier(loss, C=C, constraint=promise), X, y, sensitive_features=z)
-    check(model, told, X, y, sensitive_features=z)
+    assert_solved_or_told(model, told, X, y, sensitive_features=z)
     assert np.all(model.predict(X)[free.predict(X) == 1] == 1)
 
 
@@ -135,7 +135,7 @@ def test_rank_deficient_data_without_a_penalty(loss, seed):
     if refusal:
         assert "finite C" in refusal  # a refusal names the way out
         return
-    check(model, told, X, y)
+    assert_solved_or_told(model, told, X, y)
     value = VALUES[loss](y * model.decision_function(X)).sum()
     assert model.certificate_.objective == pytest.approx(value, rel=1e-6, abs=1e-6 * len(y))
     # 20 rows of rank 8: a separating or best direction has coefficients of ordinary size (logistic grows until its
@@ -174,7 +174,7 @@ def test_columns_that_add_nothing_change_nothing_without_a_penalty(loss, what, c
     plain, _ = fit(FairMarginClassifier(loss, C=np.inf, constraint=constraint), X, y, sensitive_features=z)
     model, told = fit(FairMarginClassifier(loss, C=np.inf, constraint=constraint), more, y, sensitive_features=z)
     assert plain.certificate_.status == model.certificate_.status == "solved"
-    check(model, told, more, y, sensitive_features=z)
+    assert_solved_or_told(model, told, more, y, sensitive_features=z)
     value = VALUES[loss](y * model.decision_function(more)).sum()
     assert value == pytest.approx(plain.certificate_.objective, rel=1e-8)
     # The least-norm solution shares a coefficient among copies and spends none on constants: it is no longer.
@@ -198,7 +198,7 @@ def test_the_certificate_is_of_the_coefficients_that_are_returned(loss, C):
     X = X * np.array([1.0, 1e-3, 1e3]) + np.array([2000.0, 0.1, -1e5])
     for constraint in (None, CovarianceBound(0.0), CovarianceBound(0.5, relative=True)):
         model, told = fit(FairMarginClassifier(loss, C=C, constraint=constraint), X, y, sensitive_features=z)
-        check(model, told, X, y, sensitive_features=z)
+        assert_solved_or_told(model, told, X, y, sensitive_features=z)
 
 
 # --- what failed on other processors --------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_badly_scaled_features_at_a_large_C_are_solved(C, constraint):
     X, y, z = badly_scaled()
     model, told = fit(FairLogisticRegression(C=C, constraint=constraint), X, y, sensitive_features=z)
     assert (model.certificate_.status, told) == ("solved", [])
-    check(model, told, X, y, sensitive_features=z)
+    assert_solved_or_told(model, told, X, y, sensitive_features=z)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -231,7 +231,7 @@ def test_one_huge_weight(loss, huge):
     weight[7] = huge
     model, told = fit(FairMarginClassifier(loss), X, y, sample_weight=weight, sensitive_features=z)
     assert model.certificate_.status == "solved" or huge > 1e9
-    check(model, told, X, y, sample_weight=weight, sensitive_features=z)
+    assert_solved_or_told(model, told, X, y, sample_weight=weight, sensitive_features=z)
 
 
 @pytest.mark.parametrize("tol", [1e-9, 9e-7])

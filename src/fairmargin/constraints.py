@@ -342,17 +342,12 @@ class PRuleBound(Constraint):
         if self.guarantee not in ("exact", "asymptotic"):
             raise ValueError(f"guarantee must be 'exact' or 'asymptotic', got {self.guarantee!r}.")
         size = self.safety_size
-        is_count = isinstance(size, Integral) and not isinstance(size, bool) and size >= 1
-        if not is_count and not (isinstance(size, Real) and 0.0 < float(size) < 1.0):
+        if not _is_count(size, 1) and not (isinstance(size, Real) and 0.0 < float(size) < 1.0):
             raise ValueError(f"safety_size must be a share between 0 and 1 or a number of people, got {size!r}.")
-        if (
-            isinstance(self.random_state, bool)
-            or not isinstance(self.random_state, Integral)
-            or self.random_state < 0
-        ):
+        if not _is_count(self.random_state, 0):
             raise ValueError(f"random_state must be a whole number from 0 on, got {self.random_state!r}.")
         below = self.smooth_below
-        if below is not None and (isinstance(below, bool) or not isinstance(below, Integral) or below < 1):
+        if below is not None and not _is_count(below, 1):
             raise ValueError(f"smooth_below must be None or a number of people from 1 on, got {below!r}.")
         if not isinstance(self.min_gain, Real) or not 0.0 <= float(self.min_gain) <= 1.0:
             raise ValueError(f"min_gain must be a share from 0 to 1, got {self.min_gain!r}.")
@@ -366,8 +361,12 @@ class PRuleBound(Constraint):
             raise ValueError(f"path must be 'auto', 'covariance' or 'decisions', got {self.path!r}.")
         if self.method not in ("one_vs_rest", "between_groups"):
             raise ValueError(f"method must be 'one_vs_rest' or 'between_groups', got {self.method!r}.")
-        if isinstance(self.min_people, bool) or not isinstance(self.min_people, Integral) or self.min_people < 1:
+        if not _is_count(self.min_people, 1):
             raise ValueError(f"min_people must be a positive whole number, got {self.min_people!r}.")
+
+
+def _is_count(value: Any, least: int) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def check_confidence(confidence: Any) -> float:

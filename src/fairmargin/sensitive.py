@@ -142,6 +142,10 @@ def read_columns(sensitive_features: Any) -> list[tuple[str, Any]]:
         return [(str(name), _as_pandas(native[name])) for name in native.columns]
     if isinstance(native, nw.Series):
         return [(str(native.name) if native.name not in (None, "") else "sensitive", _as_pandas(native))]
+    return _read_array(sensitive_features)
+
+
+def _read_array(sensitive_features: Any) -> list[tuple[str, Any]]:
     check_container(sensitive_features, "sensitive_features")
     # Rows of mixed types must not become text: an age in a list of lists stays a number.
     nested = isinstance(sensitive_features, list | tuple) and any(

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.metrics import accuracy_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from fairmargin.baselines._common import Groups
+from fairmargin.baselines._common import Capabilities, Groups, cell_totals, check_share, encode_labels, scores_of
 
-__all__ = ["AwareClassifier", "PreparedClassifier", "ScoredClassifier", "wraps_one_with"]
+__all__ = [
+    "AwareClassifier",
+    "PreparedClassifier",
+    "RankedPeople",
+    "RankingClassifier",
+    "ScoredClassifier",
+    "wraps_one_with",
+]
 
 
 def wraps_one_with(method: str) -> Callable[[Any], bool]:
@@ -66,6 +74,60 @@ class PreparedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
+
+
+@dataclass(frozen=True)
+class RankedPeople:
+    """People as a ranker sees them.
+
+    Attributes
+    ----------
+    label, group : (n,) of int
+    classes : (2,)
+    totals : (G, 2)
+        People by group and label.
+    score : (n,)
+        Of the ranker.
+    strength : float
+        How much of the way to independence to go.
+    """
+
+    label: np.ndarray
+    classes: np.ndarray
+    group: np.ndarray
+    totals: np.ndarray
+    score: np.ndarray
+    strength: float
+
+
+class RankingClassifier(PreparedClassifier):
+    """Base of the methods that change the people whom a ranker puts nearest to its decision boundary."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        avoids_disparate_treatment=True,
+        avoids_disparate_impact=True,
+        business_necessity=False,
+        polyvalent=True,
+        multiple=True,
+        classifiers="Any score-based",
+        needs_z_at_prediction=False,
+        extensions=("polyvalent", "multiple"),
+    )
+
+    def __init__(self, estimator: Any, *, strength: float = 1.0, ranker: Any = None) -> None:
+        self.estimator = estimator
+        self.strength = strength
+        self.ranker = ranker
+
+    def _rank(self, X: Any, y: Any, sensitive_features: Any) -> RankedPeople:
+        """Check the arguments of ``fit``, train the ranker and return what it makes of the people."""
+        strength = check_share(self.strength, "strength")
+        label, classes = encode_labels(y, X)
+        groups, group = Groups.learn(sensitive_features, X, method=type(self).__name__)
+        totals = cell_totals(group, label, groups, classes)
+        self.ranker_ = clone(self.estimator if self.ranker is None else self.ranker).fit(X, y)
+        score = scores_of(self.ranker_, X, method=type(self).__name__)
+        return RankedPeople(label, classes, group, totals, score, strength)
 
 
 class ScoredClassifier(ClassifierMixin, BaseEstimator):

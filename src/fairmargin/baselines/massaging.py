@@ -5,26 +5,18 @@ Kamiran, F. and Calders, T. (2009), Classifying without discriminating.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from fairmargin.baselines._common import (
-    Capabilities,
-    Groups,
-    cell_totals,
-    check_share,
-    encode_labels,
-    positive_targets,
-    scores_of,
-)
-from fairmargin.baselines._meta import PreparedClassifier
+from fairmargin.baselines._common import positive_targets
+from fairmargin.baselines._meta import RankingClassifier
 
 __all__ = ["Massaging"]
 
 
-class Massaging(PreparedClassifier):
+class Massaging(RankingClassifier):
     """Train any classifier on labels changed, near the boundary, so that they do not depend on z.
 
     With N people, N_s in group s and ``N_s+`` of these positive, independence asks for ``N_s N_+ / N`` positives in
@@ -61,38 +53,18 @@ class Massaging(PreparedClassifier):
         Rows whose label was made positive, or negative.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        avoids_disparate_treatment=True,
-        avoids_disparate_impact=True,
-        business_necessity=False,
-        polyvalent=True,
-        multiple=True,
-        classifiers="Any score-based",
-        needs_z_at_prediction=False,
-        extensions=("polyvalent", "multiple"),
-    )
-
-    def __init__(self, estimator: Any, *, strength: float = 1.0, ranker: Any = None) -> None:
-        self.estimator = estimator
-        self.strength = strength
-        self.ranker = ranker
-
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Massaging:
         """Change labels ``y`` (n,) of ``X`` (n, d) with the help of z (n,) or (n, k), and train on the result."""
-        strength = check_share(self.strength, "strength")
-        label, classes = encode_labels(y, X)
-        groups, group = Groups.learn(sensitive_features, X, method=type(self).__name__)
-        totals = cell_totals(group, label, groups, classes)
-        self.ranker_ = clone(self.estimator if self.ranker is None else self.ranker).fit(X, y)
-        score = scores_of(self.ranker_, X, method=type(self).__name__)
-        missing = positive_targets(totals, strength) - totals[:, 1]
-        changed = [_nearest(group == g, label, score, count) for g, count in enumerate(missing)]
+        people = self._rank(X, y, sensitive_features)
+        label = people.label
+        missing = positive_targets(people.totals, people.strength) - people.totals[:, 1]
+        changed = [_nearest(people.group == g, label, people.score, count) for g, count in enumerate(missing)]
         self.promoted_ = np.sort(np.concatenate([rows[label[rows] == 0] for rows in changed]))
         self.demoted_ = np.sort(np.concatenate([rows[label[rows] == 1] for rows in changed]))
         label[self.promoted_], label[self.demoted_] = 1, 0
-        self.labels_ = classes[label]
+        self.labels_ = people.classes[label]
         self.estimator_ = clone(self.estimator).fit(X, self.labels_)
-        self.classes_ = classes
+        self.classes_ = people.classes
         return self
 
 

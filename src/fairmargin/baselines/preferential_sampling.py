@@ -5,27 +5,19 @@ Kamiran, F. and Calders, T. (2010), Classification with no discrimination by pre
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from fairmargin.baselines._common import (
-    Capabilities,
-    Groups,
-    cell_totals,
-    check_share,
-    encode_labels,
-    positive_targets,
-    scores_of,
-)
-from fairmargin.baselines._meta import PreparedClassifier
+from fairmargin.baselines._common import positive_targets
+from fairmargin.baselines._meta import RankedPeople, RankingClassifier
 
 __all__ = ["PreferentialSampling"]
 
 
-class PreferentialSampling(PreparedClassifier):
+class PreferentialSampling(RankingClassifier):
     """Train any score-based classifier on data resampled so that the label does not depend on z.
 
     With N people, N_s in group s, N_c of label c and N_sc of both, independence asks for
@@ -62,47 +54,25 @@ class PreferentialSampling(PreparedClassifier):
         How often each row of the training data was used.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        avoids_disparate_treatment=True,
-        avoids_disparate_impact=True,
-        business_necessity=False,
-        polyvalent=True,
-        multiple=True,
-        classifiers="Any score-based",
-        needs_z_at_prediction=False,
-        extensions=("polyvalent", "multiple"),
-    )
-
-    def __init__(self, estimator: Any, *, strength: float = 1.0, ranker: Any = None) -> None:
-        self.estimator = estimator
-        self.strength = strength
-        self.ranker = ranker
-
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> PreferentialSampling:
         """Resample ``X`` (n, d) and ``y`` (n,) with the help of z (n,) or (n, k), and train on the result."""
-        strength = check_share(self.strength, "strength")
-        label, classes = encode_labels(y, X)
-        groups, group = Groups.learn(sensitive_features, X, method=type(self).__name__)
-        totals = cell_totals(group, label, groups, classes)
-        self.ranker_ = clone(self.estimator if self.ranker is None else self.ranker).fit(X, y)
-        score = scores_of(self.ranker_, X, method=type(self).__name__)
-        self.copies_ = _copies(group, label, score, totals, strength)
-        rows = np.repeat(np.arange(len(label)), self.copies_)
+        people = self._rank(X, y, sensitive_features)
+        self.copies_ = _copies(people)
+        rows = np.repeat(np.arange(len(people.label)), self.copies_)
         self.estimator_ = clone(self.estimator).fit(_safe_indexing(X, rows), _safe_indexing(y, rows))
-        self.classes_ = classes
+        self.classes_ = people.classes
         return self
 
 
-def _copies(
-    group: np.ndarray, label: np.ndarray, score: np.ndarray, totals: np.ndarray, strength: float
-) -> np.ndarray:
-    """How often each row is to appear (n,), given the cell sizes ``totals`` (G, 2) by group and label."""
-    positives = positive_targets(totals, strength)
+def _copies(people: RankedPeople) -> np.ndarray:
+    """How often each row is to appear (n,)."""
+    totals, label = people.totals, people.label
+    positives = positive_targets(totals, people.strength)
     targets = np.column_stack([totals.sum(axis=1) - positives, positives])
     copies = np.empty(len(label), dtype=np.int64)
     for g, c in np.ndindex(*totals.shape):
-        rows = np.flatnonzero((group == g) & (label == c))
-        towards_boundary = score[rows] if c == 1 else -score[rows]
+        rows = np.flatnonzero((people.group == g) & (label == c))
+        towards_boundary = people.score[rows] if c == 1 else -people.score[rows]
         nearest_first = np.argsort(towards_boundary, kind="stable")
         size = int(targets[g, c])
         copies[rows[nearest_first]] = _spread(size, len(rows), extra_first=size > len(rows))

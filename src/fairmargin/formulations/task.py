@@ -147,23 +147,30 @@ def make_task(
     notion: Notion | None = None,
 ) -> Task:
     """Write down the problem: weights, penalty and covariance rows (one pass over the data)."""
-    n, d = data.X.shape
     is_penalised = bool(np.isfinite(C))
-    if feature_map is None and is_penalised and d > n and isinstance(data.X, np.ndarray):
-        feature_map = reduce_wide(data.X)
-    if feature_map is None and is_penalised and d > n and sp.issparse(data.X) and n <= _FEW_ROWS:
-        feature_map = reduce_few_rows(data.X)
-    if feature_map is None and not is_penalised:
-        _check_rank_is_affordable(data.X)
-        feature_map = reduce_rank(data.X, fit_intercept)
+    if feature_map is None:
+        feature_map = _coordinates(data.X, is_penalised, fit_intercept)
     design = make_design(data.X if feature_map is None else feature_map.features, fit_intercept)
     weight = data.loss_weight * (C if is_penalised else 1.0)
-    centred = np.empty((n, 0))
+    centred = np.empty((len(data.y), 0))
     if data.sensitive is not None:
         notion = SelectionRate() if notion is None else notion
         centred = notion.centred(data.sensitive, data.y, data.people_weight)
-    problem = _write_problem(design, data, centred, loss, weight, bool(np.isfinite(C)))
+    problem = _write_problem(design, data, centred, loss, weight, is_penalised)
     return Task(problem, data, centred, tol, max_iter, feature_map)
+
+
+def _coordinates(X: Any, is_penalised: bool, fit_intercept: bool) -> FeatureMap | None:
+    """Return fewer coordinates in which the same classifiers can be written, where there are any; else None."""
+    n, d = X.shape
+    if not is_penalised:
+        _check_rank_is_affordable(X)
+        return reduce_rank(X, fit_intercept)
+    if d > n and isinstance(X, np.ndarray):
+        return reduce_wide(X)
+    if d > n and sp.issparse(X) and n <= _FEW_ROWS:
+        return reduce_few_rows(X)
+    return None
 
 
 def _check_rank_is_affordable(X: Any) -> None:

@@ -16,10 +16,10 @@ confidence is an approximation for many people, and the guarantee says so (``kin
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ __all__ = ["Certified", "learn_then_test", "refuse_if_seen", "split_people"]
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
+T = TypeVar("T")
 
 _FOLDS = 5  # of cross-fitting: each classifier trains on 80% of the people
 _SEES_EVERYBODY = {"Pipeline", "BaseSearchCV"}
@@ -107,21 +108,33 @@ def learn_then_test(
     task = estimator._refine(estimator._task(train), constraint)
     sequence = SafetySequence(task, constraint, len(people))
     seed = None if safety_set is not None else int(constraint.random_state)
-    best: tuple[PRuleOutcome, CountedDecisions] | None = None
+    decided = ((outcome, _decide(estimator, task, outcome, people.X)) for outcome in sequence)
+    passed = _test_in_order(decided, people, question)
+    if passed is None:
+        raise _nothing_to_test(sequence, constraint)
+    outcome, counted, tested = passed
+    record = _record(question, counted, len(people), tested, seed, data.classes[1])
+    return Certified(task, outcome, record, data.kept[rows] if safety_set is None else None)
+
+
+def _test_in_order(
+    decided: Iterable[tuple[T, Mask]], people: _SafetyPeople, question: Question
+) -> tuple[T, CountedDecisions, int] | None:
+    """Return the last candidate before the first that fails, its counts, and how many were tested.
+
+    ``decided`` are candidates with their decisions on the people. None without any; raises where the first one fails.
+    """
+    best = None
     tested = 0
-    for outcome in sequence:
+    for candidate, accepted in decided:
         tested += 1
-        accepted = _decide(estimator, task, outcome, people.X)
         counted = people.count(accepted)
         if not counted.supports(question):
             if best is None:
                 raise refuse(counted, question, accepted, split=True)
             break
-        best = outcome, counted
-    if best is None:
-        raise _nothing_to_test(sequence, constraint)
-    record = _record(question, best[1], len(people), tested, seed, data.classes[1])
-    return Certified(task, best[0], record, data.kept[rows] if safety_set is None else None)
+        best = candidate, counted
+    return None if best is None else (*best, tested)
 
 
 def _record(
@@ -250,24 +263,15 @@ def _cross_fit(
     whole_task = estimator._refine(estimator._task(data), constraint)
     whole = SafetySequence(whole_task, constraint, n)
     highest = min([whole.highest, *(sequence.highest for _, _, sequence in folds)])
-    best: tuple[float, CountedDecisions] | None = None
-    tested = 0
-    for margin in whole.margins(highest):
-        accepted = _out_of_fold(estimator, data, folds, margin)
-        if accepted is None or whole.at(margin) is None:
-            continue
-        tested += 1
-        counted = everybody.count(accepted)
-        if not counted.supports(question):
-            if best is None:
-                raise refuse(counted, question, accepted, split=True)
-            break
-        best = margin, counted
-    if best is None:
+    tried = ((margin, _out_of_fold(estimator, data, folds, margin)) for margin in whole.margins(highest))
+    decided = ((margin, a) for margin, a in tried if a is not None and whole.at(margin) is not None)
+    passed = _test_in_order(decided, everybody, question)
+    if passed is None:
         raise _nothing_to_test(whole, constraint)
-    found = whole.at(best[0])
+    margin, counted, tested = passed
+    found = whole.at(margin)
     assert found is not None
-    record = _record(question, best[1], n, tested, int(constraint.random_state), data.classes[1], "cross-fitted")
+    record = _record(question, counted, n, tested, int(constraint.random_state), data.classes[1], "cross-fitted")
     return Certified(whole_task, whole.outcome(found), record, None)
 
 

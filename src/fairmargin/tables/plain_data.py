@@ -74,10 +74,14 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return {"$tuple": [to_plain(v) for v in value]}
     if isinstance(value, Mapping):
-        if all(isinstance(key, str) and not key.startswith("$") for key in value):
-            return {key: to_plain(v) for key, v in value.items()}
-        return {"$pairs": [[to_plain(k), to_plain(v)] for k, v in value.items()]}
+        return _mapping_to_plain(value)
     return _object_to_plain(value)
+
+
+def _mapping_to_plain(value: Mapping[Any, Any]) -> dict[str, Any]:
+    if all(isinstance(key, str) and not key.startswith("$") for key in value):
+        return {key: to_plain(v) for key, v in value.items()}
+    return {"$pairs": [[to_plain(k), to_plain(v)] for k, v in value.items()]}
 
 
 def _object_to_plain(value: Any) -> dict[str, Any]:

@@ -72,9 +72,7 @@ def solve_interior_point(
     if problem.loss.name != "hinge":
         raise ValueError(f"The interior-point method is for the hinge loss, not the {problem.loss.name} loss.")
     accuracy = Accuracy() if accuracy is None else accuracy
-    unit = float(np.mean(problem.weight))  # a problem of order one, whatever C is
-    tilt = None if problem.tilt is None else problem.tilt / unit
-    scaled = replace(problem, weight=problem.weight / unit, ridge=problem.ridge / unit, tilt=tilt)
+    scaled, unit = _of_order_one(problem)
     rows = _sort_rows(scaled)
     point = _central_point(scaled, rows, np.zeros_like(scaled.ridge) if start is None else start.theta)
     scores = scaled.design.matvec(point.theta)
@@ -102,6 +100,13 @@ def solve_interior_point(
     if best.certificate.status == "solved":
         return best
     return replace(best, certificate=replace(best.certificate, status=ending, n_iter=n_iter))
+
+
+def _of_order_one(problem: Problem) -> tuple[Problem, float]:
+    """Return the problem with its objective divided by a number, whatever C is, and that number."""
+    unit = float(np.mean(problem.weight))
+    tilt = None if problem.tilt is None else problem.tilt / unit
+    return replace(problem, weight=problem.weight / unit, ridge=problem.ridge / unit, tilt=tilt), unit
 
 
 def _error(solution: Solution) -> float:
