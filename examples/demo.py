@@ -20,7 +20,7 @@ from fairmargin.datasets import make_linear_synthetic
 ANGLES = {"π/4": np.pi / 4, "π/8": np.pi / 8}
 FACTORS = [None, 0.1, 0.0]  # of the unconstrained covariance; None: no constraint
 STYLES = ["-", "--", ":"]
-NAMES = ["free", "10% of cov.", "zero cov."]
+NAMES = ["no bound", "10% of cov.", "zero cov."]
 GOOD, BAD, LINE = "#0072B2", "#D55E00", "#222222"  # colour-blind safe
 
 

@@ -58,7 +58,8 @@ class Necessity:
             return f"Proved: of no classifier of this kind {within} the relative covariances {what}. {limits}"
         each = [f"{self.least * unit:.4g} with {name} = {category}" for name, category, unit in self.columns]
         what = each[0] if len(each) == 1 else f"all of these at once: {', '.join(each)}"
-        share = f"this one has {self.attained / self.least:.4g} times that"
+        times = f"{self.attained / self.least:.4g}"
+        share = "which this one attains" if times == "1" else f"this one has {times} times that"
         return f"Proved: no classifier of this kind {within} has a covariance below {what} ({share}). {limits}"
 
 
