@@ -16,185 +16,43 @@ that a table answers, and the result does not claim to.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fairmargin.audit.findings import (
+    ABOVE,
+    ABOVE_MAYBE,
+    BELOW,
+    BELOW_MAYBE,
+    DIFFERENT,
+    NOTHING,
+    REFERENCE,
+    REST,
+    TOO_FEW,
+    UNDEFINED,
+)
+from fairmargin.audit.groups import intersection, named_reference, with_groups
+from fairmargin.audit.record import Audit, AuditedAttribute, Group
 from fairmargin.decisions import RULES, GroupCounts, count_groups, least_ratio
-from fairmargin.discrimination_rules import DiscriminationRule, find_discrimination_rules
+from fairmargin.discrimination_rules import find_discrimination_rules
 from fairmargin.inputs import check_container
 from fairmargin.metrics import decision_boundary_covariance
-from fairmargin.proxies import Proxy, find_proxies
+from fairmargin.proxies import find_proxies
 from fairmargin.rate_statistics import compare_rates, rate_interval, ratio_interval, statsmodels_module
-from fairmargin.sensitive import Attribute, encode_sensitive
+from fairmargin.sensitive import Attribute
 from fairmargin.validation import check_count, check_number
 
-__all__ = ["FINDINGS", "Audit", "AuditedAttribute", "Group", "Proxy", "audit", "find_proxies", "ratio_interval"]
+__all__ = ["audit"]
 
 Array = NDArray[np.float64]
 
-REFERENCE = "reference"
-REST = "everybody else"
-TOO_FEW = "too few people to say"
-UNDEFINED = "nobody gets the positive decision"
-BELOW = "below the threshold, beyond chance"
-BELOW_MAYBE = "below the threshold, may be chance"
-ABOVE = "others are below the threshold, beyond chance"
-ABOVE_MAYBE = "others are below the threshold, may be chance"
-DIFFERENT = "above the threshold, but different beyond chance"
-NOTHING = "no difference found"
-FINDINGS = {
-    REFERENCE: "the group that the others are compared with",
-    TOO_FEW: "the group, or the people it is compared with, are so few that their rate says little",
-    UNDEFINED: "the rates of this group and of those it is compared with are both zero",
-    BELOW: "the ratio of rates is below the threshold, and chance alone seldom makes such a difference",
-    BELOW_MAYBE: "the ratio of rates is below the threshold, but chance alone may well make such a difference",
-    ABOVE: "the others' rate in percent of this group's is below the threshold, and chance alone seldom does that",
-    ABOVE_MAYBE: "the others' rate in percent of this group's is below the threshold, but chance may well do that",
-    DIFFERENT: "the ratio of rates reaches the threshold, yet chance alone seldom makes such a difference",
-    NOTHING: "the ratio of rates reaches the threshold, and chance alone may well make such a difference",
-}
 _RULES = 10  # discriminatory rules of each kind on the list: more than anybody reads
-
-
-@dataclass(frozen=True)
-class Group:
-    """One group of one attribute. Rates are shares, ratios percent; None where a number is not defined.
-
-    Attributes
-    ----------
-    attribute, group : str
-    people, positives : int
-    rate : float
-        Share of positive decisions, with its 95% interval (Wilson) in ``rate_low``, ``rate_high``.
-    ratio : float
-        Percent of the rate of those the group is compared with; for the interval see
-        :func:`fairmargin.rate_statistics.ratio_interval`.
-    rule : float
-        What the threshold is held against: ``ratio`` or, where groups are compared with everybody else, the lower
-        rate in percent of the higher.
-    difference : float
-        Rate less the others'; the interval is Newcombe's.
-    z : float
-        Standard deviations between the two rates, pooled variance.
-    p_value, p_adjusted : float
-        Fisher's exact test, two-sided; the second corrected for the number of comparisons that are judged.
-    shortfall : float
-        Positive decisions that the group lacks to have the others' rate; negative for a surplus.
-    ratio_one_more, ratio_one_fewer : float
-        The ratio if one more, or one fewer, of the group's people had the positive decision.
-    one_decision_matters : bool
-        Whether one changed decision moves the ratio across the threshold.
-    finding : str
-        One of the keys of ``FINDINGS``.
-    merged : int
-        How many small groups this row puts together; 0 for a group proper.
-    """
-
-    attribute: str
-    group: str
-    people: int
-    positives: int
-    rate: float
-    rate_low: float
-    rate_high: float
-    rule: float | None = None
-    ratio: float | None = None
-    ratio_low: float | None = None
-    ratio_high: float | None = None
-    difference: float | None = None
-    difference_low: float | None = None
-    difference_high: float | None = None
-    z: float | None = None
-    p_value: float | None = None
-    p_adjusted: float | None = None
-    shortfall: float | None = None
-    ratio_one_more: float | None = None
-    ratio_one_fewer: float | None = None
-    one_decision_matters: bool = False
-    finding: str = NOTHING
-    merged: int = 0
-
-
-@dataclass(frozen=True)
-class AuditedAttribute:
-    """One attribute (or the intersection of all), its measures over all groups, and its groups.
-
-    ``reference`` is whom groups are compared with. ``p_rule`` compares groups by the method of the audit, as
-    :func:`fairmargin.p_rule` does, and ``p_rule_between_groups`` the lowest with the highest rate; both in percent,
-    of comparisons with enough people on both sides, None if there are none.
-    """
-
-    name: str
-    reference: str
-    p_rule: float | None
-    p_rule_between_groups: float | None
-    cv_score: float | None
-    groups: tuple[Group, ...]
-    covariance: tuple[tuple[str, float], ...] = ()
-    intersection: bool = False
-
-
-@dataclass(frozen=True)
-class Audit:
-    """What :func:`audit` found; :meth:`to_dict` is plain data, :attr:`table` a frame."""
-
-    people: int
-    positives: int
-    threshold: float
-    confidence: float
-    correction: str
-    min_people: int
-    attributes: tuple[AuditedAttribute, ...]
-    proxies: tuple[Proxy, ...] = ()
-    rules: tuple[DiscriminationRule, ...] = ()
-    notes: tuple[str, ...] = field(default=())
-    method: str = "one_vs_rest"
-
-    @property
-    def groups(self) -> list[Group]:
-        """All groups of all attributes."""
-        return [group for attribute in self.attributes for group in attribute.groups]
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """All groups, a row each, by attribute and group."""
-        return pd.DataFrame([asdict(g) for g in self.groups]).set_index(["attribute", "group"])
-
-    @property
-    def lowest(self) -> Group | None:
-        """The group with the lowest rule of those with enough people to say; None if there is none."""
-        said = [g for g in self.groups if g.rule is not None and g.finding not in (REFERENCE, TOO_FEW)]
-        return min(said, key=lambda g: g.rule or 0.0, default=None)
-
-    @property
-    def too_small(self) -> list[Group]:
-        """The groups about which nothing is concluded."""
-        return [g for g in self.groups if g.finding == TOO_FEW]
-
-    @property
-    def decides_alike(self) -> str | None:
-        """``"accepts"`` or ``"refuses"`` where everybody gets the same decision, else None."""
-        return {0: "refuses", self.people: "accepts"}.get(self.positives)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data: dicts, lists, text and finite numbers."""
-        plain = asdict(self)
-        for attribute, row in zip(self.attributes, plain["attributes"], strict=True):
-            row["covariance"] = [{"group": g, "value": v} for g, v in attribute.covariance]
-        plain["lowest"] = None if self.lowest is None else asdict(self.lowest)
-        plain |= {"rule": RULES[self.method][0], "compared": RULES[self.method][1]}
-        plain |= {"decides_alike": self.decides_alike}
-        for group in (*(g for row in plain["attributes"] for g in row["groups"]), plain["lowest"] or {}):
-            if group.get("ratio") == math.inf:
-                group["ratio"] = None
-        return plain
 
 
 def audit(
@@ -245,6 +103,7 @@ def audit(
 
     Examples
     --------
+    >>> from fairmargin.audit import audit
     >>> result = audit([1, 1, 1, 0] * 25 + [1, 0, 0, 0] * 25, sensitive_features=["a"] * 100 + ["b"] * 100)
     >>> round(result.lowest.ratio, 1), result.lowest.finding
     (33.3, 'below the threshold, beyond chance')
@@ -256,9 +115,9 @@ def audit(
     positive = (np.asarray(decisions) == pos_label).ravel()
     if len(positive) == 0:
         raise ValueError("There are no decisions to audit.")
-    attributes = _with_groups(sensitive_features, len(positive), max_groups)
+    attributes = with_groups(sensitive_features, len(positive), max_groups)
     if intersections:
-        attributes.append(_intersection(sensitive_features, len(positive), max_groups))
+        attributes.append(intersection(sensitive_features, len(positive), max_groups))
     unknown = set(reference or {}) - {a.name for a, _ in attributes}
     if unknown:
         raise ValueError(
@@ -266,7 +125,7 @@ def audit(
             f"there are {', '.join(repr(a.name) for a, _ in attributes)}."
         )
     check = _Comparison(positive, threshold, confidence, min_people, method)
-    rows = [check.attribute(a, merged, _named_reference(reference, a)) for a, merged in attributes]
+    rows = [check.attribute(a, merged, named_reference(reference, a)) for a, merged in attributes]
     rows = [_with_covariance(row, a, scores) for row, (a, _) in zip(rows, attributes, strict=True)]
     if intersections:
         rows[-1] = replace(rows[-1], intersection=True)
@@ -418,64 +277,6 @@ def _finding(group: Group, threshold: float, alpha: float) -> str:
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-def _with_groups(sensitive_features: Any, n: int, max_groups: int) -> list[tuple[Attribute, int]]:
-    attributes = encode_sensitive(sensitive_features, n, groups=False).attributes
-    for attribute in attributes:
-        if attribute.is_numeric:
-            raise ValueError(
-                f"The sensitive attribute {attribute.name!r} is numeric and has no groups; cut it into some "
-                "(e.g. with pandas.cut)."
-            )
-    return [_merge_small(a, max_groups) for a in attributes]
-
-
-def _intersection(sensitive_features: Any, n: int, max_groups: int) -> tuple[Attribute, int]:
-    attributes = encode_sensitive(sensitive_features, n, groups=False).attributes
-    if len(attributes) < 2:
-        raise ValueError("Intersections need at least two sensitive attributes.")
-    name = " × ".join(a.name for a in attributes)
-    code = np.zeros(n, dtype=np.int64)
-    for a in attributes:
-        assert a.codes is not None
-        code = code * len(a.categories) + a.codes
-    present, codes = np.unique(code, return_inverse=True)
-    categories = []
-    for value in present.tolist():
-        parts = []
-        for a in reversed(attributes):
-            value, part = divmod(value, len(a.categories))
-            parts.append(str(a.categories[part]))
-        categories.append(" × ".join(reversed(parts)))
-    return _merge_small(Attribute(name, tuple(categories), codes.astype(np.intp)), max_groups)
-
-
-def _merge_small(attribute: Attribute, max_groups: int) -> tuple[Attribute, int]:
-    """Put the smallest of more than ``max_groups`` groups together; return how many these are."""
-    size = len(attribute.categories)
-    if size <= max_groups:
-        return attribute, 0
-    assert attribute.codes is not None
-    people = np.bincount(attribute.codes, minlength=size)
-    kept = np.sort(np.argsort(-people, kind="stable")[: max_groups - 1])
-    position = np.full(size, max_groups - 1)
-    position[kept] = np.arange(max_groups - 1)
-    merged = size - len(kept)
-    categories = (*(attribute.categories[g] for g in kept), f"other ({merged} groups)")
-    return Attribute(attribute.name, categories, position[attribute.codes].astype(np.intp)), merged
-
-
-def _named_reference(reference: Mapping[str, Any] | None, attribute: Attribute) -> str | None:
-    named = (reference or {}).get(attribute.name)
-    if named is None:
-        return None
-    groups = [str(c) for c in attribute.categories]
-    if str(named) not in groups:
-        near = difflib.get_close_matches(str(named), groups, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, groups[:8]))}."
-        raise ValueError(f"The reference {named!r} is no group of {attribute.name!r}; {hint}")
-    return str(named)
 
 
 def _with_covariance(row: AuditedAttribute, attribute: Attribute, scores: Any) -> AuditedAttribute:

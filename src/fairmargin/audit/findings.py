@@ -1,0 +1,39 @@
+"""What an audit can find about a group, in words."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ABOVE",
+    "ABOVE_MAYBE",
+    "BELOW",
+    "BELOW_MAYBE",
+    "DIFFERENT",
+    "FINDINGS",
+    "NOTHING",
+    "REFERENCE",
+    "REST",
+    "TOO_FEW",
+    "UNDEFINED",
+]
+
+REFERENCE = "reference"
+REST = "everybody else"
+TOO_FEW = "too few people to say"
+UNDEFINED = "nobody gets the positive decision"
+BELOW = "below the threshold, beyond chance"
+BELOW_MAYBE = "below the threshold, may be chance"
+ABOVE = "others are below the threshold, beyond chance"
+ABOVE_MAYBE = "others are below the threshold, may be chance"
+DIFFERENT = "above the threshold, but different beyond chance"
+NOTHING = "no difference found"
+FINDINGS = {
+    REFERENCE: "the group that the others are compared with",
+    TOO_FEW: "the group, or the people it is compared with, are so few that their rate says little",
+    UNDEFINED: "the rates of this group and of those it is compared with are both zero",
+    BELOW: "the ratio of rates is below the threshold, and chance alone seldom makes such a difference",
+    BELOW_MAYBE: "the ratio of rates is below the threshold, but chance alone may well make such a difference",
+    ABOVE: "the others' rate in percent of this group's is below the threshold, and chance alone seldom does that",
+    ABOVE_MAYBE: "the others' rate in percent of this group's is below the threshold, but chance may well do that",
+    DIFFERENT: "the ratio of rates reaches the threshold, yet chance alone seldom makes such a difference",
+    NOTHING: "the ratio of rates reaches the threshold, and chance alone may well make such a difference",
+}
