@@ -8,6 +8,7 @@ __all__ = [
     "DataError",
     "DataFileError",
     "DisparateTreatmentError",
+    "EngineError",
     "FavourableClassWarning",
     "IndefiniteKernelError",
     "InfeasibleError",
@@ -65,6 +66,10 @@ class DisparateTreatmentError(ValueError):
         super().__init__(message)
         self.column = column
         self.attribute = attribute
+
+
+class EngineError(RuntimeError):
+    """An engine or its workers cannot be reached, or cannot do what they are asked for."""
 
 
 class FavourableClassWarning(UserWarning):

@@ -1,0 +1,1 @@
+"""Where partitions are worked on: threads of this computer, Dask workers, Spark executors."""

@@ -1,0 +1,41 @@
+"""One BLAS thread while partitions are worked on."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+
+from threadpoolctl import threadpool_limits
+
+__all__ = ["one_blas_thread"]
+
+
+class _OneBlasThread:
+    """Context manager that several threads may be in at once.
+
+    BLAS has one number of threads per process. Whoever enters first sets it to one, whoever leaves last restores it:
+    entered thread by thread, one would restore what another still needs.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limits: threadpool_limits | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limits = threadpool_limits(1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and self._limits is not None:
+                self._limits.restore_original_limits()
+                self._limits = None
+
+
+one_blas_thread = _OneBlasThread()

@@ -1,0 +1,1 @@
+"""Where tables in partitions come from: Parquet files, Dask frames, Spark frames."""

@@ -1,0 +1,123 @@
+"""Engines: results merged in partition order, errors of the first partition, nothing left running."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from fairmargin.exceptions import DataError, EngineError
+from fairmargin.partitioned.engines.local import LocalEngine
+
+
+class Numbers:
+    """A partition of made numbers."""
+
+    def __init__(self, seed, rows=1000):
+        self.seed, self.rows = seed, rows
+
+    @property
+    def place(self):
+        return f"numbers {self.seed}"
+
+
+def add(a, b):
+    return a + b
+
+
+def total(partition):
+    # Magnitudes far apart, so that another order of summation gives other digits.
+    rng = np.random.default_rng(partition.seed)
+    return np.array([np.sum(rng.normal(size=partition.rows)) * 10.0 ** rng.integers(-8, 8)])
+
+
+PARTITIONS = [Numbers(seed) for seed in range(40)]
+
+
+def expected():
+    result = total(PARTITIONS[0])
+    for partition in PARTITIONS[1:]:
+        result = add(result, total(partition))
+    return result
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5, None])
+def test_merged_in_partition_order(n_jobs):
+    def late_first(partition):
+        time.sleep(0.01 * (partition.seed % 3 == 0))
+        return total(partition)
+
+    seen = []
+    result = LocalEngine(n_jobs).reduce(late_first, PARTITIONS, add, progress=lambda *a: seen.append(a))
+    assert result.tobytes() == expected().tobytes()
+    assert seen == [(k, 40) for k in range(1, 41)]
+
+
+def test_few_results_wait_for_their_turn():
+    begun, merged = [], []
+
+    def work(partition):
+        begun.append(partition.seed)
+        return total(partition)
+
+    def merge(a, b):
+        merged.append(len(begun))
+        return a + b
+
+    LocalEngine(2).reduce(work, PARTITIONS, merge)
+    assert max(ahead - k for k, ahead in enumerate(merged)) <= 2 + 4  # the merged, their next, and two per thread
+
+
+def test_error_of_the_first_partition():
+    def fails(partition):
+        if partition.seed in (7, 9):
+            time.sleep(0.05 * (partition.seed == 7))
+            raise DataError(f"{partition.place} has a NaN.")
+        return total(partition)
+
+    with pytest.raises(DataError, match=r"numbers 7 has a NaN\."):
+        LocalEngine(4).reduce(fails, PARTITIONS, add)
+    assert not [t for t in threading.enumerate() if t.name.startswith("fairmargin")]
+
+
+def test_out_of_memory_says_where():
+    def too_much(partition):
+        raise MemoryError
+
+    with pytest.raises(EngineError, match="Out of memory at numbers 0: use fewer threads"):
+        LocalEngine(1).reduce(too_much, PARTITIONS, add)
+
+
+def test_interrupt_leaves_nothing_running():
+    begun = []
+
+    def work(partition):
+        begun.append(partition)
+        time.sleep(0.02)
+        return 1
+
+    def interrupted(a, b):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        LocalEngine(2).reduce(work, PARTITIONS, interrupted)
+    assert not [t for t in threading.enumerate() if t.name.startswith("fairmargin")]
+    assert len(begun) < 10
+
+
+def test_one_blas_thread_while_it_runs():
+    def threads(partition):
+        time.sleep(0.005)
+        return {p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"}
+
+    with threadpool_limits(2, user_api="blas"):
+        assert LocalEngine(3).reduce(threads, PARTITIONS[:9], set.union) == {1}
+        assert {p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"} == {2}
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="n_jobs must be at least 1, got 0"):
+        LocalEngine(0)
+    with pytest.raises(ValueError, match="There are no partitions"):
+        LocalEngine().reduce(total, [], add)
