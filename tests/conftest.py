@@ -118,12 +118,13 @@ class FitCheck:
             finally:
                 listening.pop()
             if self.enabled and not listening:
-                self._check(classifiers(model), heard, X, y, sample_weight, more.get("sensitive_features"))
+                people, strata = more.get("sensitive_features"), more.get("strata")
+                self._check(classifiers(model), heard, X, y, sample_weight, people, strata)
             return result
 
         return checked
 
-    def _check(self, models, heard, X, y, sample_weight, people):
+    def _check(self, models, heard, X, y, sample_weight, people, strata=None):
         size = X.shape[0] * X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else 0
         few = max(2, self.LARGEST // max(size, 1))
         chosen = models if len(models) <= few else [*models[:: -(-len(models) // few)], models[-1]]
@@ -134,7 +135,7 @@ class FitCheck:
                 if not {"ApproximationWarning", "ConvergenceWarning"} & set(heard):
                     pytest.fail(f"{model!r} ended {status!r} without a warning", pytrace=False)
                 continue
-            found = recompute.faults(model, *recompute.trained(model, X, y, sample_weight, people))
+            found = recompute.faults(model, *recompute.trained(model, X, y, sample_weight, people, strata))
             if found and "ApproximationWarning" not in heard:
                 pytest.fail(f"{model!r} is called solved, but: {'; '.join(found)}", pytrace=False)
 

@@ -35,9 +35,15 @@ SLOPES = {  # |l'(m)|
     "smoothed_hinge": lambda m: np.clip(2 * (1 - m), 0, 1),
     "modified_huber": lambda m: np.clip(2 * (1 - m), 0, 4),
 }
-COUNTS = {  # who counts when groups are compared, by notion, given labels in {-1, +1}
-    "selection_rate": lambda signed: np.ones(len(signed)),
-    "true_positive_rate": lambda signed: (signed > 0) * 1.0,
+# By notion, given labels in {-1, +1}: the conditions under which groups are compared, each with its name, who counts,
+# and +1 where the positive decision is counted, -1 where the negative one is.
+CONDITIONS = {
+    "selection_rate": lambda y: [("", np.ones(len(y)), np.ones(len(y)))],
+    "true_positive_rate": lambda y: [("", (y > 0) * 1.0, np.ones(len(y)))],
+    "false_positive_rate": lambda y: [("", (y < 0) * 1.0, np.ones(len(y)))],
+    "false_negative_rate": lambda y: [("", (y > 0) * 1.0, -np.ones(len(y)))],
+    "error_rate": lambda y: [("", np.ones(len(y)), -y)],
+    "equalized_odds": lambda y: [("y=+1", (y > 0) * 1.0, np.ones(len(y))), ("y=-1", (y < 0) * 1.0, np.ones(len(y)))],
 }
 
 
@@ -49,10 +55,22 @@ def loss_of(model):
     return loss.value, lambda m: np.abs(loss.derivative(m))
 
 
-def who_counts(model, signed):
-    """Return 1 for the people who count under the notion of the constraint, 0 for the others."""
+def conditions(model, signed, strata=None):
+    """Return the conditions of the constraint's notion, by name: who counts, and the sign of what is counted."""
     notion = getattr(model.constraint, "notion", "selection_rate")
-    return COUNTS[notion if isinstance(notion, str) else notion.name](signed)
+    found = CONDITIONS[notion if isinstance(notion, str) else notion.name](signed)
+    if strata is None:
+        return {name: rest for name, *rest in found}
+    columns = [("strata" if name == "sensitive" else name, np.asarray(v)) for name, v in named_columns(strata)]
+    label = " × ".join(name for name, _ in columns)
+    values = [" × ".join(map(str, row)) for row in zip(*(v.tolist() for _, v in columns), strict=True)]
+    values = columns[0][1].tolist() if len(columns) == 1 else values
+    divided = {}
+    for name, who, sign in found:
+        for value in dict.fromkeys(values):
+            inside = np.array([v == value for v in values])
+            divided[", ".join(filter(None, [name, f"{label}={value!r}"]))] = [who * inside, sign]
+    return divided
 
 
 def signs(model, y):
@@ -114,7 +132,8 @@ def count_trees(ensemble):
 class Recomputed:
     """Objective, gap, covariances and violation of a fitted classifier on its training data."""
 
-    def __init__(self, model, X, y, sample_weight=None, sensitive_features=None):
+    def __init__(self, model, X, y, sample_weight=None, sensitive_features=None, strata=None):
+        self.strata = strata
         self.model, self.proof = model, model.certificate_
         self.scores = model.decision_function(X)
         self.signed = signs(model, y)
@@ -137,23 +156,35 @@ class Recomputed:
         return (self.objective - self.proof.dual_bound) / self.unit
 
     def columns(self):
-        """Return the sensitive columns in the order of ``covariance_``, shape (N, K)."""
-        given = dict(named_columns(self.people))
-        return np.column_stack(
-            [column(given[str(name)], category) for name, category in self.model.covariance_.index]
-        )
+        """Return sensitive columns, who counts and the sign of what is counted, in the order of ``covariance_``."""
+        given = sensitive_table(self.people, self.model.constraint)
+        found = conditions(self.model, self.signed, self.strata)
+        only = next(iter(found)) if len(found) == 1 else None
+        columns, counts, signs = [], [], []
+        for name, category, *among in self.model.covariance_.index:
+            columns.append(column(given[str(name)], category))
+            who, sign = found[among[0] if among else only]
+            counts.append(who)
+            signs.append(sign)
+        return np.column_stack(columns), np.column_stack(counts), np.column_stack(signs)
 
     def covariances(self):
         """Return the covariances, what they may be off through rounding, and their natural size, each (K,)."""
-        Z = self.columns()
+        Z, counts, signs = self.columns()
         share = (self.weight / self.weight.sum())[:, None]
         largest = np.abs(Z).max(axis=0)
-        counts = who_counts(self.model, self.signed)[:, None]
-        Z = counts * (Z - (Z * share * counts).sum(axis=0) / (share * counts).sum()) / (share * counts).sum()
-        weighted = Z * share
-        rounding = np.abs(weighted).T @ self.errors + 4 * EPS * largest * (share[:, 0] @ np.abs(self.scores))
+        counted = (share * counts).sum(axis=0)
+        Z = counts * (Z - (Z * share * counts).sum(axis=0) / counted) / counted
+        weighted = Z * signs * share
+        rounding = np.abs(weighted).T @ self.errors
+        rounding += 4 * EPS * largest / counted * (share[:, 0] @ np.abs(self.scores))
         rounding += 4 * EPS * len(self.scores) ** 0.5 * (np.abs(weighted).T @ np.abs(self.scores))
         return weighted.T @ self.scores, rounding, np.abs(weighted).T @ (np.abs(self.scores) + MARGIN)
+
+
+def sensitive_table(people, constraint):
+    """Return the values of every attribute by name."""
+    return dict(named_columns(people))
 
 
 def named_columns(people):
@@ -186,7 +217,7 @@ def column(values, category):
 
 def covariance_bounds(model):
     """Return the bound on each covariance that the constraint states, infinite where there is none."""
-    labels = model.covariance_.index
+    labels = [label[:2] for label in model.covariance_.index]
     c = model.constraint.c
     if isinstance(c, (int, float, np.number)):
         bounds = np.full(len(labels), float(c))
@@ -202,7 +233,9 @@ def bound_of(c, name, category, labels):
     asked = c.get(name, np.inf)
     if not hasattr(asked, "items"):
         return float(asked)
-    if sum(label[0] == name for label in labels) == 1:  # a binary attribute has one column for both of its values
+    if (
+        len({label for label in labels if label[0] == name}) == 1
+    ):  # a binary attribute has one column for both of its values
         return float(min(asked.values()))
     return float(asked.get(category, np.inf))
 
@@ -246,20 +279,21 @@ def stated_tolerance(model):
     return tol
 
 
-def trained(model, X, y, sample_weight, people):
+def trained(model, X, y, sample_weight, people, strata=None):
     """Return the data of the people who trained a classifier: everybody, unless some were set aside to test it."""
     if not hasattr(model, "trained_rows_"):
-        return X, y, sample_weight, people
+        return X, y, sample_weight, people, strata
     rows = model.trained_rows_
     weight = None if sample_weight is None else sample_weights(len(y), sample_weight)[rows]
     people = {name: np.asarray(values)[rows] for name, values in named_columns(people)}
     X = X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows] if not sp.issparse(X) else X[rows]
-    return X, np.asarray(y)[rows], weight, people
+    strata = None if strata is None else {name: np.asarray(values)[rows] for name, values in named_columns(strata)}
+    return X, np.asarray(y)[rows], weight, people, strata
 
 
-def faults(model, X, y, sample_weight=None, sensitive_features=None):
+def faults(model, X, y, sample_weight=None, sensitive_features=None, strata=None):
     """Return what contradicts the certificate of a classifier that is called solved, one sentence each."""
-    seen = Recomputed(model, X, y, sample_weight, sensitive_features)
+    seen = Recomputed(model, X, y, sample_weight, sensitive_features, strata)
     found = []
     if not np.isfinite(seen.objective):
         return [f"the objective at the returned coefficients is {seen.objective}"]

@@ -99,7 +99,7 @@ def test_a_silent_failure_fails_the_test(fit_check):
 
 def test_tests_see_estimators_as_they_are():
     assert list(inspect.signature(FairLogisticRegression.fit).parameters) == [
-        "self", "X", "y", "sample_weight", "sensitive_features", "safety_set",
+        "self", "X", "y", "sample_weight", "sensitive_features", "strata", "safety_set",
     ]  # fmt: skip
     model = pickle.loads(pickle.dumps(fitted()))
     assert not [name for name in vars(model) if "check" in name]

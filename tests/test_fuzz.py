@@ -97,7 +97,7 @@ class Fitted:
         self.X, self.kept, self.weight = X[kept].astype(float), kept, weight[kept]
         self.y = signs(case.model, case.y)[kept]
         self.w, self.b = case.model.coef_[0], float(case.model.intercept_[0])
-        self.Z = Recomputed(case.model, case.X, case.y, case.weight, case.people).columns()[kept]
+        self.Z = Recomputed(case.model, case.X, case.y, case.weight, case.people).columns()[0][kept]
         share = (self.weight / self.weight.sum()).astype(np.longdouble)[:, None]
         centred = self.Z.astype(np.longdouble)
         centred = (centred - (centred * share).sum(axis=0)) * share

@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from cvxpy_reference import leave_out
@@ -15,6 +15,7 @@ from fairmargin.categories import CodedMatrix
 from fairmargin.exceptions import CovarianceWarning
 from fairmargin.losses import get_loss
 from fairmargin.solvers import matrix_free
+from recompute import CONDITIONS
 
 LOSSES = ("logistic", "hinge", "squared_hinge", "smoothed_hinge")
 CVXPY_LOSS = {
@@ -69,15 +70,26 @@ def draw_problem(seed, n, d, k, kind):
     return X, y, {f"z{j}": column for j, column in enumerate(Z.T)}, weight
 
 
-def solve_with_clarabel(X, y, rows, bound, weight, loss, C):
+def covariance_rows(X, y, Z, weight, notion):
+    """Return the covariances under a notion as rows over the coefficients, and their entries for the intercept."""
+    z = np.column_stack(list(Z.values()))
+    rows, offsets = [], []
+    for _, counts, sign in CONDITIONS[notion](y.astype(float)):
+        s = weight * counts
+        off = (z - np.average(z, axis=0, weights=s)) * (sign * s / s.sum())[:, None]
+        rows.append(off.T @ X)
+        offsets.append(off.sum(axis=0) if notion == "error_rate" else np.zeros(z.shape[1]))
+    return np.vstack(rows), np.concatenate(offsets)
+
+
+def solve_with_clarabel(X, y, rows, bound, weight, loss, C, offsets=0.0):
     """Return coefficients and intercept of the reference, and whether it claims to be optimal."""
     size = np.maximum(np.sqrt((X**2).mean(axis=0)), 1e-300)  # a change of units, for the sake of Clarabel's scaling
     v, b = cp.Variable(X.shape[1]), cp.Variable()
     w = cp.multiply(1 / size, v)
     losses = CVXPY_LOSS[loss](cp.multiply(y, (X / size) @ v + b))
-    constraints = [(rows / size) @ v <= bound, (rows / size) @ v >= -bound]
-    if bound == 0:
-        constraints = [(rows / size) @ v == 0]
+    value = (rows / size) @ v + offsets * b
+    constraints = [value <= bound, value >= -bound] if bound else [value == 0]
     unit = max(1.0, C * weight.sum())
     problem = cp.Problem(cp.Minimize((C / unit) * (weight @ losses) + cp.sum_squares(w) / (2 * unit)), constraints)
     with warnings.catch_warnings():
@@ -95,10 +107,12 @@ def objective(X, y, weight, loss, C, w, b):
     return C * weight @ get_loss(loss).value(y * (X @ w + b)) + 0.5 * w @ w
 
 
-def check_against_clarabel(seed, n, d, k, kind, loss, C, c):
+def check_against_clarabel(seed, n, d, k, kind, loss, C, c, notion="selection_rate"):
     X, y, Z, weight = draw_problem(seed, n, d, k, kind)
     given = GIVEN.get(next(iter(kind & set(GIVEN)), "dense"), np.asarray)(X)
-    model = FairMarginClassifier(loss, C=C, constraint=CovarianceBound(c))
+    for column in Z.values():
+        assume(all(np.ptp(column[who > 0]) > 0 for _, who, _ in CONDITIONS[notion](y.astype(float))))
+    model = FairMarginClassifier(loss, C=C, constraint=CovarianceBound(c, notion=notion))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CovarianceWarning)
         model.fit(given, y, weight, sensitive_features=Z)
@@ -107,15 +121,15 @@ def check_against_clarabel(seed, n, d, k, kind, loss, C, c):
     assert proof.status == "solved"
     assert proof.objective == pytest.approx(ours, rel=1e-12)
     assert proof.gap <= 1e-9
-    covariance = decision_boundary_covariance(None, X @ w + b, sensitive_features=Z, sample_weight=weight)
+    asked = {"sensitive_features": Z, "sample_weight": weight, "notion": notion}
+    covariance = decision_boundary_covariance(y, X @ w + b, **asked)
     assert np.all(np.abs(covariance) <= c + 1e-8)
     assert proof.violation <= 1e-8
 
-    z = np.column_stack(list(Z.values()))
-    rows = ((z - np.average(z, axis=0, weights=weight)) * (weight / weight.sum())[:, None]).T @ X
-    w_ref, b_ref, optimal = solve_with_clarabel(X, y, rows, c, weight, loss, C)
+    rows, offsets = covariance_rows(X, y, Z, weight, notion)
+    w_ref, b_ref, optimal = solve_with_clarabel(X, y, rows, c, weight, loss, C, offsets)
     reference = objective(X, y, weight, loss, C, w_ref, b_ref)
-    missed = max(0.0, np.max(np.abs(rows @ w_ref)) - c)
+    missed = max(0.0, np.max(np.abs(rows @ w_ref + offsets * b_ref)) - c)
     # Whoever misses a bound a little is a little too low, by the price of the bound.
     price = float(model.multipliers_.abs().sum())
     assert ours <= reference * (1 + 1e-7) + price * missed
@@ -183,3 +197,20 @@ def test_categorical_problems_agree_with_clarabel(loss, seed, n, d, k, kind, C, 
         if products and loss != "hinge":
             patch.setattr(matrix_free, "is_affordable", lambda problem: False)
         check_against_clarabel(seed, n, d, k, {*kind, "categories"}, loss, C, c)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", LOSSES)
+@settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    seed=st.integers(0, 2**31),
+    n=st.integers(20, 80),
+    d=st.integers(2, 8),
+    k=st.integers(1, 3),
+    kind=st.sets(st.sampled_from(KINDS)),
+    C=st.sampled_from([1e-2, 1.0, 30.0]),
+    c=st.sampled_from([0.0, 1e-3, 0.02]),
+    notion=st.sampled_from([name for name in CONDITIONS if name != "selection_rate"]),
+)
+def test_problems_under_every_notion_agree_with_clarabel(loss, seed, n, d, k, kind, C, c, notion):
+    check_against_clarabel(seed, n, d, k, kind, loss, C, c, notion)

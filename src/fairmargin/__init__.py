@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairmargin.guarantee.wrapper import CertifiedClassifier
     from fairmargin.kernel import FairSVC, KernelFeatures
     from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
+    from fairmargin.membership import Membership
     from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
     from fairmargin.trees import FairTreeClassifier, LeafFeatures
 
@@ -46,6 +47,7 @@ _HOME = {
     "KernelFeatures": "kernel",
     "LeafFeatures": "trees",
     "LossBound": "constraints",
+    "Membership": "membership",
     "NotCertifiedError": "exceptions",
     "PRuleBound": "constraints",
     "SmallGroupWarning": "exceptions",
@@ -76,6 +78,7 @@ __all__ = [
     "KernelFeatures",
     "LeafFeatures",
     "LossBound",
+    "Membership",
     "NotCertifiedError",
     "PRuleBound",
     "SmallGroupWarning",

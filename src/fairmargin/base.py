@@ -7,6 +7,7 @@ asked, solves, and stores.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from fairmargin.guarantee.learning import learn_then_test
 from fairmargin.losses import LogisticLoss, Loss
 from fairmargin.notions import get_notion
 from fairmargin.problem import Certificate
+from fairmargin.strata import encode_strata
 from fairmargin.validation import (
     ONE_AT_A_TIME,
     TrainingData,
@@ -65,8 +67,9 @@ _ATTRIBUTES = """
         The second class is the positive decision, given where ``f(x) >= 0``: ``pos_label`` or, by default, the later
         in sorted order.
     covariance_, unconstrained_covariance_ : pandas.Series
-        Decision boundary covariance by attribute and category, of this classifier and of the one without
-        constraint on the same data. None without sensitive features.
+        Decision boundary covariance by attribute and category (and by condition, where the notion or strata make
+        several), of this classifier and of the one without constraint on the same data. None without sensitive
+        features.
     multipliers_ : pandas.Series
         Lagrange multipliers of the covariances, with the covariance's sign. Their size is the shadow price: what one
         unit less of a bound would add to the objective. nan where the covariance was not bounded but priced
@@ -128,7 +131,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
     max_iter: int
 
     # Sensitive features are what fit is about: route them here unless told otherwise.
-    __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
+    __metadata_request__fit = {"sensitive_features": True, "strata": True}  # noqa: RUF012
 
     def _loss(self) -> Loss:
         """Return the loss."""
@@ -164,6 +167,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         sample_weight: Any = None,
         *,
         sensitive_features: Any = None,
+        strata: Any = None,
         safety_set: Any = None,
     ) -> Any:
         """Learn the classifier.
@@ -178,6 +182,9 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             Weights of the people, in the loss and in means and covariances.
         sensitive_features : array, series or frame of shape (n,) or (n, k)
             Sensitive attributes: used here and never in deciding.
+        strata : array, series or frame of shape (n,) or (n, k), optional
+            A legitimate factor: groups are compared among the people of each of its values only (conditional
+            parity), under every notion. Several columns are crossed. Never used in deciding.
         safety_set : (X, sensitive_features) or (X, sensitive_features, sample_weight), optional
             For ``PRuleBound(confidence=...)``: the people on whom the rule is tested, whom nothing else may have
             seen. By default a part of the people given is set aside.
@@ -185,7 +192,7 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         if hasattr(self, "certificate_"):
             del self.certificate_  # a fit that fails leaves the estimator unfitted
         constraint = self._constraint()
-        data = self._validate(X, y, sample_weight, sensitive_features)
+        data = self._validate(X, y, sample_weight, sensitive_features, strata)
         task, outcome, tested = self._solve(data, constraint, safety_set)
         with ONE_AT_A_TIME:
             self._store(task, outcome)
@@ -210,14 +217,23 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
         task = self._refine(self._task(data), constraint)
         return task, run(task, constraint), {}
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> Task:
+    def _prepare(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any, strata: Any = None) -> Task:
         """Check parameters and data and write down the problem."""
-        return self._task(self._validate(X, y, sample_weight, sensitive_features))
+        return self._task(self._validate(X, y, sample_weight, sensitive_features, strata))
 
-    def _validate(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> TrainingData:
+    def _validate(
+        self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any, strata: Any = None
+    ) -> TrainingData:
         """Check the data."""
         needs = self._constraint() is not None
-        return self._read(X, y, sample_weight, sensitive_features, needs_sensitive=needs)
+        data = self._read(X, y, sample_weight, sensitive_features, needs_sensitive=needs)
+        if strata is None:
+            return data
+        if data.sensitive is None:
+            raise ValueError("strata are to compare groups within: give sensitive_features, too.")
+        with ONE_AT_A_TIME:
+            encoded = encode_strata(strata, data.n_given)
+        return replace(data, strata=encoded.take(data.kept))
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any, *, needs_sensitive: bool
@@ -277,16 +293,16 @@ class FairClassifier(ClassifierMixin, BaseEstimator):
             setattr(self, name, value)
         if task.data.sensitive is None:
             return
-        sensitive, rows = task.data.sensitive, task.problem.rows
-        self.covariance_ = sensitive.series(task.covariance(scores), "covariance")
+        columns, rows = task.columns, task.problem.rows
+        self.covariance_ = columns.series(task.covariance(scores), "covariance")
         multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows))
-        self.multipliers_ = sensitive.series(multipliers[: len(rows)], "multiplier")
+        self.multipliers_ = columns.series(multipliers[: len(rows)], "multiplier")
         if outcome.unconstrained is not None:
             free = outcome.unconstrained
-            self.unconstrained_covariance_ = sensitive.series(rows @ free.theta, "covariance")
+            self.unconstrained_covariance_ = columns.series(rows @ free.theta, "covariance")
             self.diagnostics_ = measure_movement(task.centred, task.data.people_weight, free.scores, scores)
             if warn:
-                warn_if_bought(self.diagnostics_, sensitive.labels)
+                warn_if_bought(self.diagnostics_, columns.labels)
             if warn:
                 outcome.warn(scores)
 

@@ -13,6 +13,11 @@ One definition of the p%-rule serves every part of the package. By default (``"o
 ``rest``) each group is compared with everybody else; ``"between_groups"`` (``highest``) compares with the group of
 the highest rate, which is stricter. A comparison counts only if both of its sides have ``min_people`` people; people
 whose attribute is missing are compared with others, but are never the highest group.
+
+Under a notion of fairness (:mod:`fairmargin.notions`) some of the people count, and the decision that is counted may
+be the negative one: "positive" then stands for the counted decision. Several conditions are counted one after the
+other; where the counted decision is made for nobody under one of them, that one decides nothing. People whose group
+is known as probabilities count by these in every group.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.notions.base import Condition
 from fairmargin.sensitive import MISSING_GROUP, Attribute
 
 __all__ = [
@@ -91,14 +97,20 @@ class GroupCounts:
         Weight of the people with a positive decision, for one decision rule or for M of them.
     min_people : int
         Comparisons with fewer people on a side decide nothing.
+    among : str
+        The condition under which people count; empty for the only one.
+    membership_error : (G,) or None
+        Standard error of the rates that comes from groups which are known as probabilities only.
     """
 
     name: str
     categories: tuple[Any, ...]
-    people: NDArray[np.intp]
+    people: NDArray[Any]
     weight: Array
     positives: Array
     min_people: int = 1
+    among: str = ""
+    membership_error: Array | None = None
 
     @cached_property
     def rate(self) -> Array:
@@ -198,7 +210,11 @@ class GroupCounts:
 
 
 def count_groups(
-    attribute: Attribute, accepted: Any, weight: Array | None = None, min_people: int = 1
+    attribute: Attribute,
+    accepted: Any,
+    weight: Array | None = None,
+    min_people: int = 1,
+    condition: Condition | None = None,
 ) -> GroupCounts:
     """Count the people and the positive decisions in the groups of an attribute.
 
@@ -211,19 +227,40 @@ def count_groups(
         By default everybody counts once.
     min_people : int
         Comparisons with fewer people on a side decide nothing.
+    condition : Condition, optional
+        Who counts, and which decision; by default everybody, and the positive one.
     """
-    codes, size = _codes(attribute), len(attribute.categories)
-    accepted = np.asarray(accepted, dtype=float)
-    people = np.bincount(codes, minlength=size)
-    total = people if weight is None else np.bincount(codes, weights=weight, minlength=size)
-    positives = np.bincount(codes, weights=accepted if weight is None else weight * accepted, minlength=size)
-    sums = (total.astype(float), positives.astype(float))
-    return GroupCounts(attribute.name, attribute.categories, people, *sums, min_people)
+    _check_groups(attribute)
+    accepted = np.asarray(accepted, dtype=bool)
+    counts = np.ones(len(accepted)) if condition is None else condition.counts.astype(float)
+    events = (accepted if condition is None else condition.events(accepted)) * counts
+    people = attribute.group_weights(counts)
+    if attribute.probabilities is None:
+        people = people.astype(np.intp)
+    total = people.astype(float) if weight is None else attribute.group_weights(counts * weight)
+    positives = attribute.group_weights(events if weight is None else events * weight)
+    error = _membership_error(attribute, events, counts if weight is None else counts * weight)
+    among = "" if condition is None else condition.name
+    return GroupCounts(attribute.name, attribute.categories, people, total, positives, min_people, among, error)
+
+
+def _membership_error(attribute: Attribute, events: Array, weight: Array) -> Array | None:
+    """Return by how much rates vary, as a standard deviation, where each person's group is drawn by probabilities.
+
+    With ``r_g`` the rate, ``sum_i w_i 1{g_i = g} (e_i - r_g) / sum_i w_i p_ig`` is its first-order change.
+    """
+    p = attribute.probabilities
+    if p is None:
+        return None
+    total = weight @ p
+    rate = _divide((weight * events) @ p, total)
+    variance = (weight**2) @ (p * (1.0 - p) * (events[:, None] - rate) ** 2)
+    return _divide(np.sqrt(variance), total)
 
 
 def least_ratio(counts: Sequence[GroupCounts], method: str = "one_vs_rest") -> Any:
-    """Return the p of the p%-rule in percent over all attributes; nan where nobody is accepted."""
-    return 100.0 * np.min([c.ratio(method) for c in _that_compare(counts, method)], axis=0)
+    """Return the p of the p%-rule in percent over all attributes and conditions; nan where nobody is accepted."""
+    return 100.0 * np.fmin.reduce([c.ratio(method) for c in _that_compare(counts, method)], axis=0)
 
 
 def highest_difference(counts: Sequence[GroupCounts], method: str = "one_vs_rest") -> Any:
@@ -252,6 +289,8 @@ class Population:
     stakes : (N,), optional
         What a correct decision on each person counts in accuracies, class weights included; their weight by default.
         Rates of groups do not depend on it.
+    conditions : tuple of Condition, optional
+        Under which groups are compared; by default everybody counts, and the positive decision.
     """
 
     label: Mask
@@ -259,6 +298,17 @@ class Population:
     attributes: tuple[Attribute, ...]
     min_people: int = 1
     stakes: Array | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    @cached_property
+    def compared(self) -> list[tuple[Condition, Attribute]]:
+        """What is counted: every attribute under every condition."""
+        return [(c, a) for c in self.conditions or (self._everybody,) for a in self.attributes]
+
+    @property
+    def _everybody(self) -> Condition:
+        n = len(self.label)
+        return Condition("", "everybody", np.ones(n, dtype=bool), np.ones(n))
 
     @cached_property
     def total(self) -> float:
@@ -278,8 +328,8 @@ class Population:
         return max(self.accuracy(everybody), self.accuracy(~everybody))
 
     def counts(self, accepted: Mask) -> list[GroupCounts]:
-        """Count the decisions in the groups of every attribute."""
-        return [count_groups(a, accepted, self.weight, self.min_people) for a in self.attributes]
+        """Count the decisions in the groups of every attribute, under every condition."""
+        return [count_groups(a, accepted, self.weight, self.min_people, c) for c, a in self.compared]
 
     def accuracy(self, accepted: Mask) -> float:
         """Return the weighted share of correct decisions."""
@@ -296,15 +346,22 @@ class Population:
 
     @cached_property
     def memberships(self) -> list[list[Array]]:
-        """For every attribute and every group but the first, the weights of its people, zero for the others."""
+        """For everything that is compared and every group but the first, what accepting a person adds to the group.
+
+        That is the person's weight, zero for others, and negative where refusals are counted.
+        """
         return [
-            [np.where(_codes(a) == k, self.weight, 0.0) for k in range(1, len(a.categories))] for a in self.attributes
+            [self.stakes_of(c) * _membership(a, k) for k in range(1, len(a.categories))] for c, a in self.compared
         ]
+
+    def stakes_of(self, condition: Condition) -> Array:
+        """Return what accepting each person adds to the counted decisions, (N,)."""
+        return np.where(condition.counts, condition.sign * self.weight, 0.0)
 
     @cached_property
     def group_totals(self) -> list[GroupCounts]:
-        """Everybody accepted: the totals against which cuts are counted."""
-        return self.counts(np.ones(len(self.weight), dtype=bool))
+        """The counts where nobody is accepted: sizes of groups, and the refusals that are counted."""
+        return self.counts(np.zeros(len(self.weight), dtype=bool))
 
 
 class Ranking:
@@ -352,12 +409,17 @@ class Ranking:
     def counts(self, cuts: NDArray[np.intp]) -> list[GroupCounts]:
         """Return the counts by group of the cuts with ascending indices ``cuts``; ``positives`` is (G, M)."""
         ends = self.accepted.take(cuts)
-        everybody = self._sums(self.population.weight, ends)
+        people = self.population
+        everybody = {id(c): self._sums(people.stakes_of(c), ends) for c, _ in people.compared}
         found = []
-        for rows, total in zip(self.population.memberships, self.population.group_totals, strict=True):
+        for (condition, _), rows, nobody in zip(
+            people.compared, people.memberships, people.group_totals, strict=True
+        ):
             others = np.array([self._sums(row, ends) for row in rows]).reshape(len(rows), len(ends))
-            first = np.maximum(everybody - others.sum(axis=0), 0.0)
-            found.append(replace(total, positives=np.vstack([first, others])))
+            first = everybody[id(condition)] - others.sum(axis=0)
+            # What is counted where nobody is accepted, and what accepting those above the cut adds to it.
+            positives = nobody.positives[:, None] + np.vstack([first, others])
+            found.append(replace(nobody, positives=np.maximum(positives, 0.0)))
         return found
 
     def _sums(self, row: Array, ends: NDArray[np.intp]) -> Array:
@@ -370,14 +432,20 @@ class Ranking:
         return sums.take(ends - first)
 
 
-def _codes(attribute: Attribute) -> NDArray[np.intp]:
-    """Return the codes of an attribute's groups; raise for a numeric attribute, which has none."""
-    if attribute.codes is None:
+def _check_groups(attribute: Attribute) -> None:
+    """Raise for a numeric attribute, which has no groups."""
+    if attribute.is_numeric:
         raise ValueError(
             f"The sensitive attribute {attribute.name!r} is numeric and has no groups, which comparing rates needs; "
             "bin it (e.g. with pandas.cut)."
         )
-    return attribute.codes
+
+
+def _membership(attribute: Attribute, k: int) -> Array:
+    """Return who is in group ``k``, as a share of each person, (N,)."""
+    if attribute.probabilities is not None:
+        return attribute.probabilities[:, k]
+    return np.asarray(attribute.codes == k, dtype=float)
 
 
 def _check_method(method: str) -> None:

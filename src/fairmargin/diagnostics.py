@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,11 +63,11 @@ def measure_movement(centred: Array, people_weight: Array, before: Array, after:
     total = moved.sum(axis=0)
     concentration = np.divide(largest.sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
     accept, accepted = (after >= 0).astype(float), (before >= 0).astype(float)
-    covariance = accept @ weighted  # of the decisions
+    covariance = (accept - 0.5) @ weighted  # of the decisions; the middle matters where wrong ones are counted
     return Movement(
         concentration,
         _cut(before @ weighted, after @ weighted),
-        _cut(accepted @ weighted, covariance),
+        _cut((accepted - 0.5) @ weighted, covariance),
         _correlation(weighted, centred, float(accept @ weight), covariance),
         float(weight @ np.abs(accept - accepted)),
     )
@@ -93,14 +94,15 @@ def warn_if_constant(before: Array, after: Array) -> None:
         )
 
 
-def warn_if_bought(movement: Movement, labels: list[tuple[str, object]]) -> None:
+def warn_if_bought(movement: Movement, labels: list[tuple[Any, ...]]) -> None:
     """Warn of every column whose covariance fell while a considerable disparity of the decisions remained."""
     bought = (movement.covariance_cut >= _CUT) & (movement.decision_cut < _FOLLOWED * movement.covariance_cut)
     bought &= movement.disparity_left >= _MATTERS
     for k in np.flatnonzero(bought):
-        name, category = labels[k]
+        name, *category = labels[k]
+        where = ", ".join([repr(category[0]), *map(str, category[1:])])
         warnings.warn(
-            f"The covariance with {name!r} ({category!r}) was cut by {movement.covariance_cut[k]:.0%}, but the "
+            f"The covariance with {name!r} ({where}) was cut by {movement.covariance_cut[k]:.0%}, but the "
             f"disparity of the decisions only by {max(movement.decision_cut[k], 0.0):.0%}: 1% of the people "
             f"carry {movement.concentration[k]:.0%} of the change. Lower C, merge rare categories, or ask for "
             "the decisions themselves with PRuleBound.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,10 @@ from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.loss import least_factor
 from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
 from fairmargin.formulations.ties import settle_ties
+from fairmargin.notions import Condition, get_notion
 from fairmargin.problem import Certificate, Problem, Solution
 from fairmargin.sensitive import Sensitive, encode_sensitive
+from fairmargin.strata import encode_strata, within_strata
 from fairmargin.validation import ONE_AT_A_TIME, check_count, validate_weights
 
 __all__ = ["FairnessFrontier", "FrontierDisplay"]
@@ -76,7 +78,7 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
     [1.0, 0.75, 0.5, 0.25, 0.0]
     """
 
-    __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
+    __metadata_request__fit = {"sensitive_features": True, "strata": True}  # noqa: RUF012
 
     def __init__(
         self,
@@ -102,16 +104,18 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         sample_weight: Any = None,
         *,
         sensitive_features: Any = None,
+        strata: Any = None,
         eval_set: Any = None,
     ) -> FairnessFrontier:
         """Trace the frontier.
 
         Parameters
         ----------
-        X, y, sample_weight, sensitive_features
+        X, y, sample_weight, sensitive_features, strata
             As in the estimator's ``fit``.
         eval_set : tuple (X, y, sensitive_features) or mapping from name to such tuples, optional
-            Further data to measure every point on; a tuple alone is called "test".
+            Further data to measure every point on; a tuple alone is called "test". Two more entries may follow,
+            ``sample_weight`` (or None) and, if the frontier has them, ``strata``.
         """
         if isinstance(self.n_points, bool) or not isinstance(self.n_points, int | np.integer) or self.n_points < 2:
             raise ValueError(f"n_points must be a whole number of at least 2, got {self.n_points!r}.")
@@ -127,7 +131,7 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         zero = CovarianceBound(notion=notion)
         with ONE_AT_A_TIME:
             prototype = clone(self.estimator).set_params(constraint=zero)
-        task = prototype._prepare(X, y, sample_weight, sensitive_features)
+        task = prototype._prepare(X, y, sample_weight, sensitive_features, strata)
         task = prototype._refine(task, zero)
         if self.which == "loss":
             task = replace(task, tol=min(task.tol, 1e-9))  # as LossBound, whose points these are
@@ -151,6 +155,7 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         with ONE_AT_A_TIME:
             table = _with_losses(pd.DataFrame(rows), free, task.problem)
             self.classes_, self.estimators_ = task.data.classes, estimators
+            self._asked = _Asked(zero.notion, task.data.strata is not None)
             parts = [table, *(self.evaluate(*data, name=name) for name, data in sets.items())]
             self.table_ = pd.concat(parts, axis=1)
         return self
@@ -183,25 +188,34 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
                 self.progress(done, self.n_points)
 
     def evaluate(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None, *, name: str = "test"
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any = None,
+        strata: Any = None,
+        *,
+        name: str = "test",
     ) -> pd.DataFrame:
-        """Return accuracy, p%-rule, CV score and positive rates of every point on any data."""
+        """Return accuracy, p%-rule, CV score and rates of every point on any data, by the notion of the frontier."""
         check_is_fitted(self)
         y = np.asarray(y)
         sensitive = encode_sensitive(sensitive_features, len(y), groups=False)
         weight = validate_weights(sample_weight, y[:, None])
         _check_labels(y, self.classes_, name)
-        people = _population(y == self.classes_[1], weight, sensitive, self.min_people)
+        conditions = self._asked.conditions(y == self.classes_[1], sensitive, strata, name)
+        people = _population(y == self.classes_[1], weight, sensitive, self.min_people, conditions)
         return pd.DataFrame(
             [_measures(e.decision_function(X) >= 0, people, name, self.method) for e in self.estimators_]
         )
 
     def _training_row(self, task: Task, factor: float, solution: Solution) -> dict[str, float]:
-        names = [f"{name}={category}" for name, category in task.sensitive.labels]
+        names = task.columns.names
         row: dict[str, float] = {"factor": float(factor), "objective": solution.objective}
         row |= {f"covariance[{n}]": v for n, v in zip(names, task.problem.rows @ solution.theta, strict=True)}
         row |= {f"multiplier[{n}]": v for n, v in zip(names, solution.multipliers, strict=True)}
-        people = _population(task.data.y > 0, task.data.people_weight, task.sensitive, self.min_people)
+        weight, conditions = task.data.people_weight, task.columns.conditions
+        people = _population(task.data.y > 0, weight, task.sensitive, self.min_people, conditions)
         return row | _measures(solution.scores >= 0, people, "train", self.method)
 
     def select_index(
@@ -294,12 +308,45 @@ def _measures(accepted: NDArray[np.bool_], people: Population, name: str, method
         row[f"{name}_p_rule"] = float(least_ratio(counts, method)) if several else np.nan
         row[f"{name}_cv_score"] = float(highest_difference(counts, method)) if several else np.nan
     for c in counts:
-        row |= {f"{name}_rate[{c.name}={g}]": float(rate) for g, rate in zip(c.categories, c.rate, strict=True)}
+        among = f" | {c.among}" if c.among else ""
+        rates = zip(c.categories, c.rate, strict=True)
+        row |= {f"{name}_rate[{c.name}={g}{among}]": float(rate) for g, rate in rates}
     return row
 
 
-def _population(label: NDArray[np.bool_], weight: Array, sensitive: Sensitive, min_people: int) -> Population:
-    return Population(label, weight, tuple(a for a in sensitive.attributes if not a.is_numeric), min_people)
+def _population(
+    label: NDArray[np.bool_],
+    weight: Array,
+    sensitive: Sensitive,
+    min_people: int,
+    conditions: tuple[Condition, ...],
+) -> Population:
+    groups = tuple(a for a in sensitive.attributes if not a.is_numeric)
+    return Population(label, weight, groups, min_people, conditions=conditions)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """How the points of a frontier are measured: by which notion, and whether within strata."""
+
+    notion: Any
+    in_strata: bool
+
+    def conditions(
+        self, label: NDArray[np.bool_], sensitive: Sensitive, strata: Any, name: str
+    ) -> tuple[Condition, ...]:
+        """Return the conditions under which groups are compared on data with these labels."""
+        if (strata is not None) != self.in_strata:
+            missing = "lack" if self.in_strata else "have"
+            raise ValueError(
+                f"The data called {name!r} {missing} strata, unlike those that the frontier is fitted on; give them "
+                "as (X, y, sensitive_features, sample_weight, strata)."
+            )
+        notion = get_notion(self.notion)
+        found = notion.conditions(np.where(label, 1.0, -1.0))
+        if strata is None:
+            return found
+        return within_strata(found, encode_strata(strata, len(label)), sensitive, notion.name)
 
 
 def _with_losses(table: pd.DataFrame, free: Solution, problem: Problem) -> pd.DataFrame:
@@ -315,8 +362,10 @@ def _read_sets(eval_set: Any) -> dict[str, tuple[Any, ...]]:
         return {}
     sets = dict(eval_set) if isinstance(eval_set, Mapping) else {"test": eval_set}
     for name, data in sets.items():
-        if not isinstance(data, tuple | list) or len(data) not in (3, 4):
-            raise ValueError(f"eval_set {name!r} must be a tuple (X, y, sensitive_features[, sample_weight]).")
+        if not isinstance(data, tuple | list) or len(data) not in (3, 4, 5):
+            raise ValueError(
+                f"eval_set {name!r} must be a tuple (X, y, sensitive_features[, sample_weight[, strata]])."
+            )
         if name == "train":
             raise ValueError("eval_set cannot be called 'train', which is the data that the frontier is fitted on.")
     return {str(name): tuple(data) for name, data in sets.items()}
@@ -327,7 +376,7 @@ def _check_set(name: str, data: tuple[Any, ...], task: Task) -> None:
     y = np.asarray(data[1])
     _check_labels(y, task.data.classes, name)
     encode_sensitive(data[2], len(y), groups=False)
-    if len(data) == 4:
+    if len(data) > 3:
         validate_weights(data[3], y[:, None])
 
 

@@ -1,7 +1,11 @@
 """Fairness of decisions and scores: ``metric(y_true, y_pred, *, sensitive_features)``.
 
-Decisions are only compared between groups. ``y_true`` is used to find out which label is the positive one and for
-nothing else; it is there to follow the calling convention of scikit-learn and fairlearn.
+By default selection rates are compared: ``y_true`` is used to find out which label is the positive one and for
+nothing else; it is there to follow the calling convention of scikit-learn and fairlearn. With ``notion=`` other rates
+are compared (:mod:`fairmargin.notions`): ``"true_positive_rate"``, ``"false_positive_rate"``,
+``"false_negative_rate"``, ``"error_rate"``, or both of ``"equalized_odds"``, of which the worse decides. ``strata``
+compares groups within each stratum only, and the worst stratum decides; ``intersections`` compares crossed groups,
+too (:mod:`fairmargin.intersections`).
 
 A group without people (or without weight) has no rate: it is left out of comparisons, and its rate in the table of
 :func:`positive_rates` is nan. Where nobody at all gets the positive decision, ratios are 0/0: the functions return
@@ -13,6 +17,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal
 
@@ -24,7 +29,10 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 
 from fairmargin.decisions import GroupCounts, count_groups, highest_difference, least_ratio
 from fairmargin.inputs import check_container
-from fairmargin.sensitive import encode_sensitive
+from fairmargin.intersections import with_intersections
+from fairmargin.notions import Condition, Notion, compare, get_notion
+from fairmargin.sensitive import Sensitive, encode_sensitive
+from fairmargin.strata import encode_strata, within_strata
 from fairmargin.validation import check_count
 
 __all__ = ["cv_score", "decision_boundary_covariance", "p_rule", "positive_rates"]
@@ -42,6 +50,9 @@ def p_rule(
     pos_label: Any = None,
     method: Method = "one_vs_rest",
     min_people: int = 1,
+    notion: Any = "selection_rate",
+    strata: Any = None,
+    intersections: Any = False,
     zero_division: float | Literal["warn"] = "warn",
 ) -> float:
     """Return the p of the p%-rule, in percent: 80 or more passes the 80%-rule.
@@ -62,6 +73,12 @@ def p_rule(
     method : {"one_vs_rest", "between_groups"}
     min_people : int, default=1
         Comparisons with fewer people on a side decide nothing; the audit and the command line ask for 30.
+    notion : str or Notion, default="selection_rate"
+        Which rates are compared.
+    strata : array, series or frame of shape (n,) or (n, k), optional
+        Groups are compared among the people of each stratum only.
+    intersections : bool or list of tuples of names, default=False
+        Whether to compare the groups that all attributes together make, or those named, too.
     zero_division : float or "warn"
         What to return (in percent) where nobody gets the positive decision.
 
@@ -69,8 +86,11 @@ def p_rule(
     --------
     >>> p_rule(None, [1, 0, 1, 1, 1, 1], sensitive_features=list("aabbbb"))
     50.0
+    >>> p_rule([1, 0, 1, 0, 1, 1], [1, 0, 1, 1, 0, 1], sensitive_features=list("aabbbb"), notion="true_positive_rate")
+    66.66666666666666
     """
-    counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label, min_people)
+    asked = _Asked(notion, strata, intersections)
+    counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label, min_people, asked)
     reached = float(least_ratio(counts, method))
     return _nobody_accepted(counts, zero_division) if math.isnan(reached) else reached
 
@@ -84,6 +104,9 @@ def cv_score(
     pos_label: Any = None,
     method: Method = "one_vs_rest",
     min_people: int = 1,
+    notion: Any = "selection_rate",
+    strata: Any = None,
+    intersections: Any = False,
 ) -> float:
     """Return the Calders-Verwer score: the largest absolute difference of positive rates, in [0, 1].
 
@@ -95,7 +118,8 @@ def cv_score(
     >>> cv_score(None, [1, 0, 1, 1], sensitive_features=list("aabb"))
     0.5
     """
-    counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label, min_people)
+    asked = _Asked(notion, strata, intersections)
+    counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label, min_people, asked)
     return float(highest_difference(counts, method))
 
 
@@ -106,24 +130,41 @@ def positive_rates(
     sensitive_features: Any,
     sample_weight: Any = None,
     pos_label: Any = None,
+    notion: Any = "selection_rate",
+    strata: Any = None,
+    intersections: Any = False,
 ) -> pd.DataFrame:
-    """Return the positive rate of every group, one row per attribute and category.
+    """Return the rate of every group, one row per attribute and category (and condition, if there are several).
 
-    Columns: ``people`` (count), ``weight`` (sum of weights), ``positives`` (weight of the positive decisions),
-    ``rate``, ``rate_of_rest`` (of everybody else) and ``ratio`` (rate over rate of rest, in percent; nan where
-    that is 0/0). Parameters as in :func:`p_rule`.
+    Columns: ``people`` (count of those who count), ``weight`` (sum of weights), ``positives`` (weight of the counted
+    decisions: the positive ones, or the errors of an error rate), ``rate``, ``rate_of_rest`` (of everybody else) and
+    ``ratio`` (rate over rate of rest, in percent; nan where that is 0/0). For attributes given as
+    :class:`fairmargin.Membership` there is ``membership_error``, too: the standard error of the rate that comes from
+    not knowing the groups, beside that of drawing the people. Parameters as in :func:`p_rule`.
     """
-    counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label)
-    return pd.concat([_rates_table(c) for c in counts])
+    asked = _Asked(notion, strata, intersections)
+    counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label, asked=asked)
+    several = any(c.among for c in counts)
+    return pd.concat([_rates_table(c, several) for c in counts])
 
 
 def decision_boundary_covariance(
-    y_true: Any, y_score: Any, *, sensitive_features: Any, sample_weight: Any = None
+    y_true: Any,
+    y_score: Any,
+    *,
+    sensitive_features: Any,
+    sample_weight: Any = None,
+    pos_label: Any = None,
+    notion: Any = "selection_rate",
+    strata: Any = None,
+    intersections: Any = False,
 ) -> pd.Series:
     """Return the covariance of each sensitive column with the scores, by attribute and category.
 
     ``cov_k = (1/S) sum_i s_i (z_ik - zbar_k) f(x_i)``, the paper's measure of unfairness, with ``y_score`` the
-    values of ``decision_function``. A binary attribute has one entry, for the later of its two values.
+    values of ``decision_function``. A binary attribute has one entry, for the later of its two values. Under another
+    notion than selection rates it is the covariance among the people who count, with the sign of what is counted.
+    Other parameters as in :func:`p_rule`.
     """
     check_container(y_score, "y_score")
     if np.iscomplexobj(y_score):
@@ -132,13 +173,53 @@ def decision_boundary_covariance(
     if not np.all(np.isfinite(scores)):
         raise ValueError("y_score has nan or infinite values.")
     sensitive = encode_sensitive(sensitive_features, len(scores), groups=False)
+    sensitive = with_intersections(sensitive, intersections)
     weight = _weights(sample_weight, scores)
     share = weight / weight.sum()
-    return sensitive.series(sensitive.centred(weight).T @ (share * scores), "covariance")
+    if not (get_notion(notion).needs_labels or strata is not None):
+        return sensitive.series(sensitive.centred(weight).T @ (share * scores), "covariance")
+    signed = _signed(get_notion(notion), y_true, scores, pos_label)
+    encoded = None if strata is None else encode_strata(strata, len(scores))
+    compared = compare(sensitive, get_notion(notion), signed, weight, encoded)
+    return compared.series(compared.centred.T @ (share * scores), "covariance")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Which rates are compared, within what, and of which crossed groups."""
+
+    notion: Any = "selection_rate"
+    strata: Any = None
+    intersections: Any = False
+
+    def conditions(self, y_true: Any, like: Array, positive: Any, sensitive: Sensitive) -> tuple[Condition, ...]:
+        notion = get_notion(self.notion)
+        found = notion.conditions(_signed(notion, y_true, like, positive))
+        if self.strata is None:
+            return found
+        return within_strata(found, encode_strata(self.strata, len(like)), sensitive, notion.name)
+
+
+def _signed(notion: Notion, y_true: Any, like: Array, positive: Any) -> Array:
+    """Return labels in {-1, +1}; of a notion that needs none, any will do."""
+    if not notion.needs_labels:
+        return np.ones(len(like))
+    if y_true is None:
+        raise ValueError(f"The notion {notion.name!r} compares {notion.people}: give the labels y_true, too.")
+    labels = column_or_1d(y_true)
+    if positive is None:
+        positive = _positive_label(None, labels, None)
+    return np.where(labels == positive, 1.0, -1.0)
 
 
 def _counts(
-    y_true: Any, y_pred: Any, sensitive_features: Any, sample_weight: Any, pos_label: Any, min_people: int = 1
+    y_true: Any,
+    y_pred: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    pos_label: Any,
+    min_people: int = 1,
+    asked: _Asked = _Asked(),  # noqa: B008 - immutable
 ) -> list[GroupCounts]:
     check_container(y_pred, "y_pred")
     decisions = column_or_1d(y_pred)
@@ -147,10 +228,14 @@ def _counts(
     if y_true is not None:
         check_container(y_true, "y_true")
         check_consistent_length(y_true, decisions)
-    positive = (decisions == _positive_label(y_true, decisions, pos_label)).astype(float)
+    label = _positive_label(y_true, decisions, pos_label)
+    positive = (decisions == label).astype(float)
     sensitive = encode_sensitive(sensitive_features, len(positive), groups=False)
+    sensitive = with_intersections(sensitive, asked.intersections)
     weight = _weights(sample_weight, positive)
-    return [count_groups(a, positive, weight, check_count(min_people, "min_people")) for a in sensitive.attributes]
+    least = check_count(min_people, "min_people")
+    conditions = asked.conditions(y_true, positive, label, sensitive)
+    return [count_groups(a, positive, weight, least, c) for c in conditions for a in sensitive.attributes]
 
 
 def _weights(sample_weight: Any, like: Array) -> Array:
@@ -179,8 +264,12 @@ def _positive_label(y_true: Any, decisions: NDArray[Any], pos_label: Any) -> Any
     raise ValueError(f"Cannot tell which of the labels {sorted(map(str, labels))} is positive; give pos_label.")
 
 
-def _rates_table(counts: GroupCounts) -> pd.DataFrame:
-    index = pd.MultiIndex.from_product([[counts.name], counts.categories], names=["attribute", "category"])
+def _rates_table(counts: GroupCounts, several: bool) -> pd.DataFrame:
+    levels: list[Any] = [[counts.name], counts.categories]
+    names = ["attribute", "category"]
+    if several:
+        levels, names = [*levels, [counts.among]], [*names, "among"]
+    index = pd.MultiIndex.from_product(levels, names=names)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = counts.rate / counts.rate_of_rest
     columns = {
@@ -191,6 +280,8 @@ def _rates_table(counts: GroupCounts) -> pd.DataFrame:
         "rate_of_rest": counts.rate_of_rest,
         "ratio": 100.0 * ratio,
     }
+    if counts.membership_error is not None:
+        columns["membership_error"] = counts.membership_error
     return pd.DataFrame(columns, index=index)
 
 

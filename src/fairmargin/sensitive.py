@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.inputs import check_container
+from fairmargin.membership import Membership
 
 __all__ = [
     "MAX_GROUPS",
@@ -27,6 +28,7 @@ __all__ = [
     "Attribute",
     "Sensitive",
     "centre",
+    "encode_groups",
     "encode_sensitive",
     "read_columns",
 ]
@@ -42,18 +44,20 @@ MAX_GROUPS = 256  # in training: more than there are countries; every group adds
 class Attribute:
     """One sensitive attribute.
 
-    ``codes`` (N,) indexes ``categories``; a numeric attribute has ``values`` (N,) and no categories.
+    ``codes`` (N,) indexes ``categories``; a numeric attribute has ``values`` (N,) and no categories; one that is
+    known as :class:`fairmargin.Membership` only has ``probabilities`` (N, number of categories) instead of codes.
     """
 
     name: str
     categories: tuple[Any, ...] = ()
     codes: NDArray[np.intp] | None = None
     values: Array | None = None
+    probabilities: Array | None = None
 
     @property
     def is_numeric(self) -> bool:
         """Whether the attribute is kept as numbers."""
-        return self.codes is None
+        return self.codes is None and self.probabilities is None
 
     @property
     def column_categories(self) -> tuple[Any, ...]:
@@ -64,6 +68,10 @@ class Attribute:
 
     def take(self, rows: NDArray[Any]) -> Attribute:
         """Return the attribute of some of the people, without the categories that do not occur among them."""
+        if self.probabilities is not None:
+            table = self.probabilities[rows]
+            found = np.flatnonzero(table.sum(axis=0) > 0)
+            return Attribute(self.name, tuple(self.categories[k] for k in found), probabilities=table[:, found])
         if self.codes is None:
             assert self.values is not None
             return Attribute(self.name, values=self.values[rows])
@@ -72,12 +80,21 @@ class Attribute:
 
     def columns(self) -> Array:
         """Return the attribute's columns, (N, 1) or (N, number of categories)."""
+        if self.probabilities is not None:
+            return self.probabilities[:, 1:] if len(self.categories) == 2 else self.probabilities
         if self.codes is None:
             assert self.values is not None
             return self.values[:, None]
         if len(self.categories) == 2:
             return (self.codes == 1).astype(float)[:, None]
         return (self.codes[:, None] == np.arange(len(self.categories))).astype(float)
+
+    def group_weights(self, weight: Array) -> Array:
+        """Return the sum of weights (N,) over each group, (G,); a person of several groups counts by probability."""
+        if self.probabilities is not None:
+            return np.asarray(weight @ self.probabilities)
+        assert self.codes is not None
+        return np.bincount(self.codes, weights=weight, minlength=len(self.categories)).astype(float, copy=False)
 
 
 @dataclass(frozen=True)
@@ -129,10 +146,10 @@ def centre(columns: Array, weight: Array | None) -> Array:
 
 def read_columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     """Return ``(name, values)`` of each column of an array, frame, series, mapping or list."""
+    if isinstance(sensitive_features, Membership):
+        return [(sensitive_features.name, sensitive_features)]
     if isinstance(sensitive_features, Mapping):
-        for name, values in sensitive_features.items():
-            check_container(values, f"The sensitive attribute {name!r}")
-        return [(str(name), pd.Series(values)) for name, values in sensitive_features.items()]
+        return [(str(name), _read_values(name, values)) for name, values in sensitive_features.items()]
     if isinstance(sensitive_features, pd.DataFrame):  # by position: names may be numbers
         return [(str(name), sensitive_features.iloc[:, k]) for k, name in enumerate(sensitive_features.columns)]
     native = nw.from_native(sensitive_features, pass_through=True, allow_series=True)
@@ -143,6 +160,13 @@ def read_columns(sensitive_features: Any) -> list[tuple[str, Any]]:
     if isinstance(native, nw.Series):
         return [(str(native.name) if native.name not in (None, "") else "sensitive", _as_pandas(native))]
     return _read_array(sensitive_features)
+
+
+def _read_values(name: Any, values: Any) -> Any:
+    if isinstance(values, Membership):
+        return values
+    check_container(values, f"The sensitive attribute {name!r}")
+    return pd.Series(values)
 
 
 def _read_array(sensitive_features: Any) -> list[tuple[str, Any]]:
@@ -192,7 +216,34 @@ def encode_sensitive(sensitive_features: Any, n_people: int | None = None, *, gr
     return Sensitive(tuple(attributes))
 
 
-def _encode_attribute(name: str, column: pd.Series, groups: bool) -> Attribute:
+def encode_groups(given: Any, n_people: int, what: str) -> list[Attribute]:
+    """Read columns of groups, numbers too, called ``what`` in messages."""
+    found = []
+    for name, column in read_columns(given):
+        if isinstance(column, Membership):
+            raise ValueError(f"{what} must hold one group for each person, not probabilities.")
+        if len(column) != n_people:
+            raise ValueError(f"{what} has {len(column)} rows, but there are {n_people} people in X.")
+        name = what if name == "sensitive" else name
+        if np.count_nonzero(column.array.isna()):
+            raise ValueError(f"{what} has missing values (nan) in {name!r}; make 'unknown' a value of its own.")
+        categories, codes = _factorise(column)
+        if len(categories) > MAX_GROUPS:
+            raise ValueError(
+                f"{what} has {len(categories)} different values in {name!r}, more than {MAX_GROUPS}; merge some, or "
+                "cut numbers into groups (e.g. with pandas.cut)."
+            )
+        found.append(Attribute(name, categories, codes))
+    return found
+
+
+def _encode_membership(name: str, table: Membership) -> Attribute:
+    return Attribute(name, table.groups, probabilities=table.probabilities)
+
+
+def _encode_attribute(name: str, column: pd.Series | Membership, groups: bool) -> Attribute:
+    if isinstance(column, Membership):
+        return _encode_membership(name, column)
     missing = np.count_nonzero(column.array.isna())
     if missing:
         raise ValueError(

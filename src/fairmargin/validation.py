@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from fairmargin.categories import CodedMatrix
 from fairmargin.exceptions import DisparateTreatmentError, FavourableClassWarning
 from fairmargin.inputs import check_container
-from fairmargin.sensitive import Sensitive, encode_sensitive
+from fairmargin.sensitive import Attribute, Sensitive, encode_sensitive
 
 __all__ = [
     "ONE_AT_A_TIME",
@@ -45,7 +45,8 @@ class TrainingData:
 
     ``X`` (N, d) dense or CSR; ``y`` (N,) of -1 and +1, +1 for ``classes[1]``; ``people_weight`` (N,) are the
     sample weights, which define means and covariances; ``loss_weight`` (N,) have the class weights in them.
-    ``kept`` (N,) indexes the rows that the user gave, of which there were ``n_given``.
+    ``kept`` (N,) indexes the rows that the user gave, of which there were ``n_given``. ``strata``, if there are any,
+    are what groups are compared within.
     """
 
     X: Any
@@ -56,6 +57,7 @@ class TrainingData:
     sensitive: Sensitive | None
     kept: NDArray[np.intp]
     n_given: int
+    strata: Attribute | None = None
 
     def take(self, rows: NDArray[np.intp], class_weight: Any) -> TrainingData:
         """Return the data of some of the people, who must be of both classes and of two groups at least."""
@@ -73,6 +75,7 @@ class TrainingData:
             sensitive,
             self.kept[rows],
             self.n_given,
+            None if self.strata is None else self.strata.take(rows),
         )
 
 

@@ -26,7 +26,7 @@ _FARTHEST = 16.0  # sum of the absolute weights that extrapolation may put on kn
 @solve_task.register
 def solve_covariance_bound(constraint: CovarianceBound, task: Task) -> Outcome:
     """Return the least objective with every covariance within its bound."""
-    thresholds = constraint.thresholds(task.sensitive)
+    thresholds = task.columns.repeated(constraint.thresholds(task.sensitive))
 
     def bind(problem: Problem, free: Solution) -> Problem:
         bounds = thresholds

@@ -44,7 +44,7 @@ class LossBoundOutcome(Outcome):
 @solve_task.register
 def solve_loss_bound(constraint: LossBound, task: Task) -> Outcome:
     """Return the least covariance with an objective within ``(1 + gamma) L*``."""
-    weights = constraint.column_weights(task.sensitive)
+    weights = task.columns.repeated(constraint.column_weights(task.sensitive))
     task = replace(task, tol=min(task.tol, HAIR))  # a root search needs the losses better than its own accuracy
     free, zero = _ends(task, (weights > 0) & (constraint.gamma > 0))
     reach = task.problem.rows @ free.theta
@@ -89,7 +89,7 @@ def _necessity(constraint: LossBound, task: Task, outcome: Outcome, unit: Array,
     return prove_necessity(
         constraint.gamma,
         constraint.norm,
-        task.sensitive.labels,
+        task.columns.labels,
         unit,
         task.problem.rows @ solution.theta,
         outcome.problem.upper[:K],

@@ -66,7 +66,7 @@ class Necessity:
 def prove_necessity(
     gamma: float,
     norm: str,
-    labels: Sequence[tuple[str, Any]],
+    labels: Sequence[tuple[Any, ...]],
     unit: Array,
     covariance: Array,
     bound: Array,
@@ -79,7 +79,7 @@ def prove_necessity(
     ----------
     gamma, norm
         As in :class:`fairmargin.LossBound`.
-    labels : list of (attribute, category)
+    labels : list of (attribute, category) or (attribute, category, condition)
         Of the K columns.
     unit : (K,)
         By which covariances are measured; infinite for columns that do not count.
@@ -98,6 +98,7 @@ def prove_necessity(
     scale = float(weight.max(initial=0.0) if norm == "sum" else weight.sum())
     least = max(pull / scale, 0.0) if scale > 0.0 else 0.0
     attained = float(relative.sum() if norm == "sum" else relative.max(initial=0.0))
-    named = [(str(name), str(category), float(u)) for (name, category), u in zip(labels, unit, strict=True)]
+    words = [(str(name), " | ".join(map(str, category))) for name, *category in labels]
+    named = [(*word, float(u)) for word, u in zip(words, unit, strict=True)]
     columns = tuple(column for column, counts in zip(named, counted, strict=True) if counts)
     return Necessity(float(gamma), norm, min(least, attained), attained, columns)

@@ -20,7 +20,7 @@ from fairmargin.design import make_design, reduce_few_rows, reduce_rank, reduce_
 from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.losses import Loss, SmoothedHingeLoss
-from fairmargin.notions import Notion, SelectionRate
+from fairmargin.notions import Compared, Notion, SelectionRate, compare
 from fairmargin.problem import Problem, Solution
 from fairmargin.sensitive import Sensitive
 from fairmargin.solvers import Accuracy, Start, in_single_precision, solve
@@ -59,8 +59,8 @@ class Task:
     problem : Problem
         With the covariance rows (K, p) and infinite bounds.
     data : TrainingData
-    centred : (N, K)
-        ``z - zbar``, among the people whom the notion of fairness counts, and zero for the others.
+    compared : Compared or None
+        The sensitive columns under the notion of fairness; None without sensitive features.
     tol, max_iter : accuracy asked for
     feature_map : FeatureMap or None
         The features that ``problem`` is written in; None for the columns of ``data.X``.
@@ -72,7 +72,7 @@ class Task:
 
     problem: Problem
     data: TrainingData
-    centred: Array
+    compared: Compared | None
     tol: float
     max_iter: int
     feature_map: FeatureMap | None = None
@@ -84,6 +84,17 @@ class Task:
         """The sensitive attributes, which a constraint needs."""
         assert self.data.sensitive is not None
         return self.data.sensitive
+
+    @property
+    def columns(self) -> Compared:
+        """The sensitive columns under the notion of fairness, which a constraint needs."""
+        assert self.compared is not None
+        return self.compared
+
+    @property
+    def centred(self) -> Array:
+        """``z - zbar``, among the people whom the notion of fairness counts, and zero for the others, (N, K)."""
+        return np.empty((len(self.data.y), 0)) if self.compared is None else self.compared.centred
 
     @property
     def accuracy(self) -> Accuracy:
@@ -152,12 +163,13 @@ def make_task(
         feature_map = _coordinates(data.X, is_penalised, fit_intercept)
     design = make_design(data.X if feature_map is None else feature_map.features, fit_intercept)
     weight = data.loss_weight * (C if is_penalised else 1.0)
-    centred = np.empty((len(data.y), 0))
+    compared, centred = None, np.empty((len(data.y), 0))
     if data.sensitive is not None:
         notion = SelectionRate() if notion is None else notion
-        centred = notion.centred(data.sensitive, data.y, data.people_weight)
+        compared = compare(data.sensitive, notion, data.y, data.people_weight, data.strata)
+        centred = compared.centred
     problem = _write_problem(design, data, centred, loss, weight, is_penalised)
-    return Task(problem, data, centred, tol, max_iter, feature_map)
+    return Task(problem, data, compared, tol, max_iter, feature_map)
 
 
 def _coordinates(X: Any, is_penalised: bool, fit_intercept: bool) -> FeatureMap | None:
@@ -198,7 +210,10 @@ def _write_problem(
 
 
 def covariance_rows(design: Any, centred: Array, people_weight: Array) -> Array:
-    """Return ``A = (1/S) (Z - zbar)' diag(s) Xa``, shape (K, p); the intercept drops out."""
+    """Return ``A = (1/S) (Z - zbar)' diag(s) Xa``, shape (K, p).
+
+    The intercept drops out where the deviations add up to zero: unless a notion counts wrong decisions.
+    """
     if centred.shape[1] == 0:
         return np.empty((0, design.shape[1]))
     weighted = centred * (people_weight / people_weight.sum())[:, None]
@@ -206,9 +221,11 @@ def covariance_rows(design: Any, centred: Array, people_weight: Array) -> Array:
     # A sum of n terms is zero up to about sqrt(n) roundings of their size. What is zero up to that must be zero:
     # as a constraint it would be a real one on nothing.
     rounding = 4.0 * np.sqrt(len(centred)) * np.finfo(float).eps
-    rows[np.abs(rows) <= rounding * np.abs(weighted).sum(axis=0)[:, None] * design.scale] = 0.0
+    size = np.abs(weighted).sum(axis=0)
+    rows[np.abs(rows) <= rounding * size[:, None] * design.scale] = 0.0
     if design.fit_intercept:
-        rows[:, -1] = 0.0  # sum_i s_i (z_i - zbar)
+        total = weighted.sum(axis=0)  # sum_i s_i (z_i - zbar)
+        rows[:, -1] = np.where(np.abs(total) <= rounding * size, 0.0, total)
     return np.ascontiguousarray(rows)
 
 

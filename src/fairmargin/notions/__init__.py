@@ -1,20 +1,40 @@
-"""Notions of fairness: which people count when groups are compared.
+"""Notions of fairness: which people count when groups are compared, and which of their decisions.
 
-A notion is a set of people, which may depend on their labels. Among them, the decisions (or scores) of one group are
-compared with those of the others: everybody gives selection rates (disparate impact), the people with ``y = +1`` true
-positive rates (equal opportunity), and so on. In a covariance bound a notion replaces ``z_ik - zbar_k`` by
+A notion is a set of people S, which may depend on their labels, and a rate among them. Everybody and the positive
+decision give selection rates (disparate impact); the people with ``y = +1`` true positive rates (equal opportunity);
+both labels one after the other equalised odds; everybody and the wrong decision error rates. In a covariance bound a
+notion replaces ``z_ik - zbar_k`` by
 
-    1{i in S} (z_ik - zbar_k^S),   zbar_k^S the (weighted) mean over S,
+    sign_i 1{i in S} (z_ik - zbar_k^S),   zbar_k^S the (weighted) mean over S,
 
-and the mean over everybody by the mean over S: a bound ``c`` is about the covariance among the people who count. The
-constraint stays linear in ``w`` and free of the intercept, so that no solver knows of notions.
+with ``sign_i = -1`` where the negative decision is counted, and the mean over everybody by the mean over S: a bound
+``c`` is about the covariance among the people who count. The constraint stays linear in ``w``, so that no solver
+knows of notions. Strata (:mod:`fairmargin.strata`) divide S.
 
 One file per notion. A new one derives from :class:`Notion`, is decorated with :func:`register`, and is imported
 here; see CONTRIBUTING.
 """
 
-from fairmargin.notions.base import Notion, get_notion, register
+from fairmargin.notions.base import Condition, Notion, get_notion, register
+from fairmargin.notions.compared import Compared, compare
+from fairmargin.notions.equalized_odds import EqualizedOdds
+from fairmargin.notions.error_rate import ErrorRate
+from fairmargin.notions.false_negative_rate import FalseNegativeRate
+from fairmargin.notions.false_positive_rate import FalsePositiveRate
 from fairmargin.notions.selection_rate import SelectionRate
 from fairmargin.notions.true_positive_rate import TruePositiveRate
 
-__all__ = ["Notion", "SelectionRate", "TruePositiveRate", "get_notion", "register"]
+__all__ = [
+    "Compared",
+    "Condition",
+    "EqualizedOdds",
+    "ErrorRate",
+    "FalseNegativeRate",
+    "FalsePositiveRate",
+    "Notion",
+    "SelectionRate",
+    "TruePositiveRate",
+    "compare",
+    "get_notion",
+    "register",
+]

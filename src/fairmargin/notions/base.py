@@ -2,21 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.named import Named, Registry
-from fairmargin.sensitive import Sensitive, centre
 
-__all__ = ["Notion", "get_notion", "register"]
+__all__ = ["Condition", "Notion", "get_notion", "register"]
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """People among whom groups are compared, and which of their decisions is counted.
+
+    Attributes
+    ----------
+    name : str
+        For tables, e.g. ``"y=+1"``; empty where a notion has but one condition.
+    people : str
+        The same in words, for messages.
+    counts : (N,) of bool
+        Who counts.
+    sign : (N,)
+        +1 for those whose positive decision is counted, -1 for those whose negative one is.
+    """
+
+    name: str
+    people: str
+    counts: Mask
+    sign: Array
+
+    def events(self, accepted: Mask) -> Mask:
+        """Return for whom the counted decision was made, (N,); it means nothing for those who do not count."""
+        return np.asarray(accepted, dtype=bool) == (self.sign > 0)
+
+    def within(self, name: str, inside: Mask) -> Condition:
+        """Return the condition among some of the people, a stratum called ``name``."""
+        both = f"{self.name}, {name}" if self.name else name
+        return replace(self, name=both, people=f"{self.people} in {name}", counts=self.counts & inside)
+
+    def take(self, rows: NDArray[Any]) -> Condition:
+        """Return the condition of some of the people."""
+        return replace(self, counts=self.counts[rows], sign=self.sign[rows])
 
 
 class Notion(Named):
     """Base class and contract of a notion of fairness.
+
+    A notion of one rate defines :meth:`counts` and, where refusals or errors are counted, :meth:`sign`; one of
+    several rates, which must all be alike, defines :meth:`conditions` instead.
 
     Attributes
     ----------
@@ -24,36 +63,28 @@ class Notion(Named):
         How constraints refer to it: ``CovarianceBound(0.0, notion="selection_rate")``.
     people : str
         Whom it compares, for messages: "the people with a positive label".
+    rate : str
+        What is compared, for tables and figures: "true positive rate".
+    needs_labels : bool
+        Whether who counts, or what is counted, depends on labels.
     """
 
     name: str = ""
     people: str = ""
+    rate: str = ""
+    needs_labels: bool = True
 
-    def counts(self, y: Array) -> NDArray[np.bool_]:
+    def counts(self, y: Array) -> Mask:
         """Return which people count, shape (N,), given their labels in {-1, +1}."""
         raise NotImplementedError
 
-    def centred(self, sensitive: Sensitive, y: Array, weight: Array) -> Array:
-        """Return ``(W / W_S) 1{i in S} (z_ik - zbar_k^S)``, shape (N, K), with W the weight of all and W_S that of S.
+    def sign(self, y: Array) -> Array:
+        """Return +1 for those whose positive decision is counted, as by default for all, and -1 for the others."""
+        return np.ones(len(y))
 
-        The factor makes the covariance over everybody the covariance among the people who count.
-        """
-        chosen = np.flatnonzero(self.counts(y))
-        self._check(sensitive, chosen)
-        columns = sensitive.columns()
-        centred = np.zeros_like(columns)
-        centred[chosen] = centre(columns[chosen], weight[chosen]) * (weight.sum() / weight[chosen].sum())
-        return centred
-
-    def _check(self, sensitive: Sensitive, chosen: NDArray[np.intp]) -> None:
-        for attribute in sensitive.attributes:
-            values = attribute.codes if attribute.codes is not None else attribute.values
-            assert values is not None
-            if len(np.unique(values[chosen])) < 2:
-                raise ValueError(
-                    f"The notion {self.name!r} compares groups of {attribute.name!r} among {self.people}, "
-                    "of whom at most one group has any."
-                )
+    def conditions(self, y: Array) -> tuple[Condition, ...]:
+        """Return the conditions under which groups are compared, given labels in {-1, +1}."""
+        return (Condition("", self.people, np.asarray(self.counts(y), dtype=bool), self.sign(y)),)
 
 
 _NOTIONS: Registry[Notion] = Registry()

@@ -16,6 +16,8 @@ class SelectionRate(Notion):
 
     name = "selection_rate"
     people = "everybody"
+    rate = "selection rate"
+    needs_labels = False
 
     def counts(self, y: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return True for everybody."""

@@ -20,6 +20,7 @@ class TruePositiveRate(Notion):
 
     name = "true_positive_rate"
     people = "the people with a positive label"
+    rate = "true positive rate"
 
     def counts(self, y: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return True for ``y = +1``."""
