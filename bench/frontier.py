@@ -6,7 +6,7 @@ from findings import seconds, times
 from harness import apart, interleaved, median
 from people import load, split
 
-from fairmargin import CovarianceBound, FairLinearSVC, FairLogisticRegression, FairnessFrontier
+from fairmargin import CovarianceBound, FairLinearSVC, FairLogisticRegression, FairnessFrontier, PRuleBound
 
 TITLE = "The whole frontier"
 BUDGET = (100, 14)
@@ -27,7 +27,31 @@ def run(found, budget):
         peer = apart(lambda t=train: peers.exponentiated_gradient(t, 0.01) and None, 60.0)
         for label, estimator in (("logistic", FairLogisticRegression()), ("hinge", FairLinearSVC())):
             measure(found, budget.share(0.24), train, label, estimator, peer, series)
+    measure_rule(found, budget)
     found.plot("frontier", "Time of a frontier, one fit = 1", "points", "times one fit", series, fitted=True)
+
+
+def measure_rule(found, budget):
+    """Measure the frontier of the p%-rule beside one fit of a rule, on everybody of Adult."""
+    adult = load("Adult")
+    for attributes in (["sex"], ["race"]):
+        people = adult.of(attributes[0])
+        rows = np.arange(3000) if found.quick else np.arange(len(people.y))
+        people, z = people.take(rows), {"sensitive_features": people.take(rows).z}
+        works = {
+            "one PRuleBound(80)": lambda p=people, z=z: FairLogisticRegression(constraint=PRuleBound(80)).fit(
+                p.X, p.y, **z
+            ),
+            "21 levels": lambda p=people, z=z: FairnessFrontier(FairLogisticRegression(), which="p_rule").fit(
+                p.X, p.y, **z
+            ),
+        }
+        runs, _ = interleaved(works, 1 if found.quick else 3, budget.share(0.1))
+        one, all_levels = (median(runs[k]) for k in works)
+        rows = [(k, seconds(median(runs[k])), times(median(runs[k]) / one), len(runs[k])) for k in works]
+        found.table((f"Adult, {attributes[0]}, p%-rule", "time", "x one fit", "runs"), rows)
+        claim = f"Adult, {attributes[0]}: 21 levels of the p%-rule / one PRuleBound fit"
+        found.claim(claim, "at most 10", times(all_levels / one), all_levels / one <= 10)
 
 
 def measure(found, budget, train, label, estimator, peer, series):

@@ -1,33 +1,30 @@
 """The whole trade-off between accuracy and fairness, every point of it a fitted classifier.
 
-The frontier is the path of ``min L s.t. |cov_k| <= a |cov*_k|`` from the unconstrained classifier (``a = 1``) to zero
-covariance (``a = 0``). Neighbouring points are so alike that a line through the last two, corrected by the Newton
-step that the new bounds ask for, is nearly the next: a frontier costs little more than a few fits.
+There are two frontiers. In covariance it is exact: least loss for each covariance. In the p%-rule itself it has the
+most accurate classifier found at each level, all from one search. :mod:`fairmargin.frontier_points` makes the points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from copy import copy
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.base import FairClassifier
-from fairmargin.constraints import CovarianceBound
+from fairmargin.constraints import PRuleBound
 from fairmargin.decisions import RULES, Population, highest_difference, least_ratio
-from fairmargin.formulations import Outcome, Task
-from fairmargin.formulations.covariance import Path
-from fairmargin.formulations.loss import least_factor
+from fairmargin.formulations import Task
 from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
-from fairmargin.formulations.ties import settle_ties
+from fairmargin.frontier_points import CovariancePoints, LevelPoints, Point, TrainingTuple
 from fairmargin.notions import Condition, get_notion
-from fairmargin.problem import Certificate, Problem, Solution
+from fairmargin.problem import Certificate
 from fairmargin.sensitive import Sensitive, encode_sensitive
 from fairmargin.strata import encode_strata, within_strata
 from fairmargin.validation import ONE_AT_A_TIME, check_count, validate_weights
@@ -36,33 +33,42 @@ __all__ = ["FairnessFrontier", "FrontierDisplay"]
 
 Array = NDArray[np.float64]
 
-_PLAIN = str | int | float | None  # parameters that points may share
-_Point = tuple[float, Problem, Solution]  # a factor, the problem there, and its solution
-
 
 class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
-    """The exact accuracy/fairness frontier of an estimator of this package.
+    """The accuracy/fairness frontier of an estimator of this package, or of a pipeline that ends in one.
 
     Parameters
     ----------
-    estimator : estimator of this package
-        Of its ``constraint`` only the ``notion`` of fairness is kept: the frontier has all bounds.
+    estimator : estimator of this package, or a Pipeline whose last step is one
+        Of its ``constraint`` only the ``notion`` of fairness is kept (and, with ``which="p_rule"``, the ``path`` and
+        ``smooth_below`` of a ``PRuleBound``): the frontier has all bounds.
     n_points : int, default=21
-        Number of points, the unconstrained classifier first and zero covariance last.
-    which : {"covariance", "loss"}, default="covariance"
-        Whether points are evenly spaced in the covariance factor ``a`` or in the loss.
+        Number of points, the unconstrained classifier first and zero covariance, or a 100%-rule, last.
+    which : {"covariance", "loss", "p_rule"}, default="covariance"
+        ``"covariance"`` and ``"loss"``: the exact frontier of least loss under bounds on covariances, its points
+        evenly spaced in the covariance factor ``a`` or in the loss. ``"p_rule"``: the most accurate classifier found
+        at each level of the p%-rule, from that of the unconstrained classifier to 100%, by both paths of
+        :class:`fairmargin.PRuleBound` and with every cut of every candidate. On the training data accuracy never
+        rises with the level.
+    levels : list of float, optional
+        With ``which="p_rule"``: levels in percent that are points, too. Those below the unconstrained classifier's
+        are dropped.
     method : {"one_vs_rest", "between_groups"}, default="one_vs_rest"
     min_people : int, default=1
-        How the p%-rule and the CV score of the table compare groups, as in :func:`fairmargin.p_rule`.
+        How the p%-rule and the CV score compare groups, as in :func:`fairmargin.p_rule`.
     progress : bool or callable, default=False
         True shows a progress bar (needs rich); a callable is called with (points done, points in all).
 
     Attributes
     ----------
-    estimators_ : list of fitted estimators, one a point
-    table_ : pandas.DataFrame, one row a point
-        ``factor`` (the paper's *a*), ``objective``, ``loss_increase`` (over the unconstrained objective),
-        ``relative_loss`` (0 for the unconstrained classifier and 1 for zero covariance, as in the paper),
+    estimators_ : list of fitted estimators, one per point
+    unconstrained_ : fitted estimator
+        Without a constraint. With ``which="p_rule"`` the first point may be more accurate, its intercept moved.
+    table_ : pandas.DataFrame, one row per point
+        ``factor`` (the paper's *a*) or ``level`` (percent), ``objective``, ``loss_increase`` (over the unconstrained
+        objective),
+        ``relative_loss`` (0 for the unconstrained classifier and 1 for zero covariance, as in the paper; not with
+        ``which="p_rule"``),
         ``covariance[attribute=category]``, ``multiplier[...]`` (its size is the shadow price: what one unit less of
         covariance would add to the objective) and, for the training data and each set given to ``fit``,
         ``train_accuracy``, ``train_p_rule`` (nan where nobody is accepted), ``train_cv_score``,
@@ -76,6 +82,10 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
     >>> frontier = FairnessFrontier(FairLogisticRegression(), n_points=5).fit(X, y, sensitive_features=z)
     >>> frontier.table_["factor"].tolist()
     [1.0, 0.75, 0.5, 0.25, 0.0]
+    >>> rules = FairnessFrontier(FairLogisticRegression(), n_points=5, which="p_rule", levels=[80])
+    >>> rules = rules.fit(X, y, sensitive_features=z)
+    >>> bool(rules.select(p_rule=80).p_rule_ >= 80)
+    True
     """
 
     __metadata_request__fit = {"sensitive_features": True, "strata": True}  # noqa: RUF012
@@ -86,6 +96,7 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         *,
         n_points: int = 21,
         which: str = "covariance",
+        levels: Sequence[float] | None = None,
         method: str = "one_vs_rest",
         min_people: int = 1,
         progress: bool | Callable[[int, int], Any] = False,
@@ -93,6 +104,7 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         self.estimator = estimator
         self.n_points = n_points
         self.which = which
+        self.levels = levels
         self.method = method
         self.min_people = min_people
         self.progress = progress
@@ -106,74 +118,83 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         sensitive_features: Any = None,
         strata: Any = None,
         eval_set: Any = None,
+        alternatives: Sequence[Any] = (),
     ) -> FairnessFrontier:
         """Trace the frontier.
 
         Parameters
         ----------
         X, y, sample_weight, sensitive_features, strata
-            As in the estimator's ``fit``.
+            As in the estimator's ``fit``. The steps of a pipeline before the last are fitted to ``X`` and ``y`` once.
         eval_set : tuple (X, y, sensitive_features) or mapping from name to such tuples, optional
             Further data to measure every point on; a tuple alone is called "test". Two more entries may follow,
             ``sample_weight`` (or None) and, if the frontier has them, ``strata``.
+        alternatives : list of fitted classifiers of this package, optional
+            With ``which="p_rule"``: each takes the place of a point whose level it reaches with a higher accuracy.
         """
-        if isinstance(self.n_points, bool) or not isinstance(self.n_points, int | np.integer) or self.n_points < 2:
-            raise ValueError(f"n_points must be a whole number of at least 2, got {self.n_points!r}.")
-        if self.which not in ("covariance", "loss"):
-            raise ValueError(f"which must be 'covariance' or 'loss', got {self.which!r}.")
-        if self.method not in RULES:
-            raise ValueError(f"method must be one of {', '.join(map(repr, RULES))}, got {self.method!r}.")
-        check_count(self.min_people, "min_people")
-        if not isinstance(self.estimator, FairClassifier):
-            raise ValueError(f"estimator must be an estimator of this package, got {self.estimator!r}.")
+        self._check_parameters()
         sets = _read_sets(eval_set)
-        notion = getattr(self.estimator.constraint, "notion", CovarianceBound.notion)
-        zero = CovarianceBound(notion=notion)
         with ONE_AT_A_TIME:
-            prototype = clone(self.estimator).set_params(constraint=zero)
-        task = prototype._prepare(X, y, sample_weight, sensitive_features, strata)
-        task = prototype._refine(task, zero)
-        if self.which == "loss":
-            task = replace(task, tol=min(task.tol, 1e-9))  # as LossBound, whose points these are
-        estimators: list[Any] = []
-        rows = []
-        worst: Certificate | None = None  # of the points and of the unconstrained classifier they refer to
+            head, last = _fit_head(self.estimator, X, y)
+        X_seen = Pipeline(head).transform(X) if head else X
+        source = self._source(last, (X_seen, y, sample_weight, sensitive_features, strata))
+        task = source.task
         with ONE_AT_A_TIME:
             for name, data in sets.items():
                 _check_set(name, data, task)
-        free = task.solve(task.problem.unconstrained())
-        for factor, problem, solution in self._report(self._points(task, free)):
-            outcome = settle_ties(Outcome(solution, problem, free), task.tol)
-            with ONE_AT_A_TIME:
-                point = _fitted(prototype, task, factor, outcome)
-            estimators.append(point)
-            rows.append(self._training_row(task, factor, outcome.solution))
-            if worst is None or _is_worse(point.certificate_, worst):
-                worst = point.certificate_
+            rivals = [(model, np.asarray(model.decision_function(X) >= 0)) for model in alternatives]
+        weight, conditions = task.data.people_weight, task.columns.conditions
+        people = _population(task.data.y > 0, weight, task.sensitive, self.min_people, conditions)
+        estimators: list[Any] = []
+        rows = []
+        worst: Certificate | None = None  # of the points and of the unconstrained classifier they refer to
+        for point in self._report(source.points()):
+            point = source.better(point, rivals)
+            estimators.append(point.estimator if point.is_whole else _whole(self.estimator, head, point.estimator))
+            rows.append(point.facts | _measures(point.accepted, people, "train", self.method))
+            if worst is None or _is_worse(point.certificate, worst):
+                worst = point.certificate
         if worst is not None:
             warn_unless_solved(worst, task.tol)
+        source.warn()
         with ONE_AT_A_TIME:
-            table = _with_losses(pd.DataFrame(rows), free, task.problem)
+            free = source.free.objective
+            table = pd.DataFrame(rows)
+            table.insert(2, "loss_increase", [loss_increase(v, free, task.problem) for v in table["objective"]])
+            if self.which != "p_rule":
+                most = float(table["loss_increase"].iloc[-1])
+                table.insert(3, "relative_loss", table["loss_increase"] / (most if most > 0 else np.inf))
             self.classes_, self.estimators_ = task.data.classes, estimators
-            self._asked = _Asked(zero.notion, task.data.strata is not None)
+            self._asked = _Asked(source.notion, task.data.strata is not None)
+            self.unconstrained_ = _whole(self.estimator, head, source.unconstrained())
             parts = [table, *(self.evaluate(*data, name=name) for name, data in sets.items())]
             self.table_ = pd.concat(parts, axis=1)
         return self
 
-    def _points(self, task: Task, free: Solution) -> Iterable[_Point]:
-        path = Path(task, free, task.problem.rows @ free.theta)
-        steps = np.linspace(1.0, 0.0, self.n_points)
-        if self.which == "covariance":
-            for factor, solution in path.trace(steps.tolist()):
-                yield factor, path.problem(factor), solution
-            return
-        most = path.at(0.0).objective
-        for step in steps:
-            budget = free.objective + (1.0 - float(step)) * (most - free.objective)
-            factor, solution = (0.0, path.at(0.0)) if step == 0.0 else least_factor(path, budget)
-            yield factor, path.problem(factor), solution
+    def _check_parameters(self) -> None:
+        if isinstance(self.n_points, bool) or not isinstance(self.n_points, int | np.integer) or self.n_points < 2:
+            raise ValueError(f"n_points must be a whole number of at least 2, got {self.n_points!r}.")
+        if self.which not in ("covariance", "loss", "p_rule"):
+            raise ValueError(f"which must be 'covariance', 'loss' or 'p_rule', got {self.which!r}.")
+        if self.levels is not None:
+            if self.which != "p_rule":
+                raise ValueError(f"levels are for which='p_rule', and which is {self.which!r}.")
+            for level in self.levels:
+                PRuleBound(level)  # raises unless it is a percentage
+        if self.method not in RULES:
+            raise ValueError(f"method must be one of {', '.join(map(repr, RULES))}, got {self.method!r}.")
+        check_count(self.min_people, "min_people")
+        last = self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
+        if not isinstance(last, FairClassifier):
+            raise ValueError(f"estimator must be an estimator of this package, or a pipeline to one, got {last!r}.")
 
-    def _report(self, points: Iterable[_Point]) -> Iterable[_Point]:
+    def _source(self, last: FairClassifier, data: TrainingTuple) -> CovariancePoints | LevelPoints:
+        """Return what makes the points."""
+        if self.which == "p_rule":
+            return LevelPoints(last, data, self.n_points, self.levels or (), self.method, self.min_people)
+        return CovariancePoints(last, data, self.n_points, evenly=self.which)
+
+    def _report(self, points: Iterable[Point]) -> Iterable[Point]:
         """Pass the points on and show how far we are."""
         if self.progress is True:
             try:
@@ -209,15 +230,6 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
             [_measures(e.decision_function(X) >= 0, people, name, self.method) for e in self.estimators_]
         )
 
-    def _training_row(self, task: Task, factor: float, solution: Solution) -> dict[str, float]:
-        names = task.columns.names
-        row: dict[str, float] = {"factor": float(factor), "objective": solution.objective}
-        row |= {f"covariance[{n}]": v for n, v in zip(names, task.problem.rows @ solution.theta, strict=True)}
-        row |= {f"multiplier[{n}]": v for n, v in zip(names, solution.multipliers, strict=True)}
-        weight, conditions = task.data.people_weight, task.columns.conditions
-        people = _population(task.data.y > 0, weight, task.sensitive, self.min_people, conditions)
-        return row | _measures(solution.scores >= 0, people, "train", self.method)
-
     def select_index(
         self,
         *,
@@ -240,8 +252,10 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         if max_loss_increase is not None:
             if not max_loss_increase >= 0:
                 raise ValueError(f"max_loss_increase must be zero or positive, got {max_loss_increase!r}.")
-            within = self.table_["loss_increase"].to_numpy() <= max_loss_increase + 1e-12
-            return int(np.flatnonzero(within)[-1])
+            within = np.flatnonzero(self.table_["loss_increase"].to_numpy() <= max_loss_increase + 1e-12)
+            if not len(within):  # of a frontier of accuracies, which may cost loss at every point
+                raise ValueError(f"No point of the frontier is within {max_loss_increase:g} of the best loss.")
+            return int(within[-1])
         assert covariance is not None
         size = self.table_.filter(like="covariance[").abs().max(axis=1).to_numpy()
         return self._first(size <= covariance + 1e-12, f"has all covariances within {covariance!r}")
@@ -256,7 +270,8 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
     ) -> Any:
         """Return the fitted classifier that answers one question.
 
-        ``p_rule=80``: the point of least loss that reaches an 80%-rule, on the data called ``on``.
+        ``p_rule=80``: the first point that reaches an 80%-rule on the data called ``on``: of least loss, or on a
+        frontier of the p%-rule the most accurate.
         ``max_loss_increase=0.02``: the fairest point within 2% of the best objective.
         ``covariance=0.01``: the point of least loss with all covariances within 0.01.
         """
@@ -282,16 +297,16 @@ class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
         return FrontierDisplay.from_frontier(self, x=x, y=y, on=on, ax=ax)
 
 
-def _fitted(prototype: Any, task: Task, factor: float, outcome: Outcome) -> Any:
-    """Return a point as a fitted estimator."""
-    point = copy(prototype)  # not yet fitted, but for what it knows of X; clone would take longer than a solution
-    for name, value in vars(prototype).items():
-        if not name.endswith("_") and not isinstance(value, _PLAIN):
-            setattr(point, name, clone(value, safe=False))
-    notion = prototype.constraint.notion
-    point.constraint = CovarianceBound(round(float(factor), 12), relative=True, notion=notion)
-    point._store(task, outcome, warn=False)  # the table shows bought covariance for all points at once
-    return point
+def _fit_head(estimator: Any, X: Any, y: Any) -> tuple[list[tuple[str, Any]], FairClassifier]:
+    """Return the steps of a pipeline before the last, fitted, and the last; no steps if it is no pipeline."""
+    if not isinstance(estimator, Pipeline):
+        return [], estimator
+    return (clone(estimator[:-1]).fit(X, y).steps if len(estimator) > 1 else []), estimator[-1]
+
+
+def _whole(estimator: Any, head: list[tuple[str, Any]], point: Any) -> Any:
+    """Return a point of a pipeline's last step behind the fitted steps before it."""
+    return Pipeline([*head, (estimator.steps[-1][0], point)]) if isinstance(estimator, Pipeline) else point
 
 
 def _is_worse(proof: Certificate, other: Certificate) -> bool:
@@ -347,14 +362,6 @@ class _Asked:
         if strata is None:
             return found
         return within_strata(found, encode_strata(strata, len(label)), sensitive, notion.name)
-
-
-def _with_losses(table: pd.DataFrame, free: Solution, problem: Problem) -> pd.DataFrame:
-    increase = table["objective"].map(lambda value: loss_increase(value, free.objective, problem))
-    most = float(increase.iloc[-1])
-    table.insert(2, "loss_increase", increase)
-    table.insert(3, "relative_loss", increase / most if most > 0 else 0.0 * increase)
-    return table
 
 
 def _read_sets(eval_set: Any) -> dict[str, tuple[Any, ...]]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import PRuleBound
-from fairmargin.decisions import GroupCounts, Population, least_ratio
+from fairmargin.decisions import GroupCounts, Population, Ranking, least_ratio
 from fairmargin.exceptions import SmallGroupWarning, TrivialClassifierWarning
 from fairmargin.formulations.task import Task
 
@@ -103,13 +103,17 @@ class Judge:
         ceiling = float(ranking.accuracy.max(initial=0.0))
         cuts = np.flatnonzero(ranking.accuracy >= floor)
         if len(cuts):
-            cuts = cuts[least_ratio(self._smoothed(ranking.counts(cuts)), self.method) >= self.percent]
+            cuts = cuts[self.ratios(ranking, cuts) >= self.percent]
         if not len(cuts):
             return None, ceiling
         best = cuts[ranking.accuracy[cuts] >= ranking.accuracy[cuts].max() - TIED]
         thresholds = ranking.thresholds(best)
         nearest = int(np.argmin(np.abs(thresholds)))
         return Cut(float(ranking.accuracy[best[nearest]]), float(thresholds[nearest])), ceiling
+
+    def ratios(self, ranking: Ranking, cuts: NDArray[np.intp]) -> Array:
+        """Return the p, in percent, that each of the cuts with ascending indices ``cuts`` reaches."""
+        return np.asarray(least_ratio(self._smoothed(ranking.counts(cuts)), self.method))
 
     def constant_cut(self, scores: Array) -> Cut | None:
         """Return the better of the cuts that accept everybody and nobody; None if the intercept may not be moved.

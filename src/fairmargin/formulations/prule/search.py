@@ -37,7 +37,7 @@ from fairmargin.losses import SmoothedHingeLoss
 from fairmargin.problem import Solution
 from fairmargin.solvers import Start
 
-__all__ = ["Found", "Scout", "close_gaps", "find_classifier", "smooth_tasks", "unconstrained"]
+__all__ = ["Found", "Scout", "close_gaps", "find_classifier", "smooth_tasks", "trust_in_gaps", "unconstrained"]
 
 Array = NDArray[np.float64]
 
@@ -236,7 +236,7 @@ def _look_along_covariance(scout: Scout, walk: _Walk) -> None:
 def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
     """Look for prices that close the gaps, along the ray through them, and at other prices near the best."""
     family = DecisionFamily(scout.rough, scout.start)
-    prices = close_gaps(family, walk.judge.allowed_ratio, walk.judged, _trust(walk.judge))
+    prices = close_gaps(family, walk.judge.allowed_ratio, walk.judged, trust_in_gaps(walk.judge))
     if len(prices) > 1 or not walk.few:
         walk.along(Prices(family, prices), [1.0], walk.step / 2)
     if len(prices) > 1:
@@ -255,6 +255,9 @@ def close_gaps(
     ratio: float,
     visit: Callable[[Candidate], object] = lambda candidate: None,
     trust: Array | float = 1.0,
+    *,
+    start: Array | None = None,
+    most: int = _SOLVES,
 ) -> Array:
     """Return prices at which the decisions about reach a ratio of rates at the solution's own intercept.
 
@@ -262,15 +265,17 @@ def close_gaps(
     its gap exceeds what the ratio allows and falls, at most to zero, while it does not. Each price moves by a step of
     its own, which is halved where the direction changes and grows by a fifth where it does not (resilient
     propagation, Rprop): gaps of rare groups jump, so that their size says little about the right step. ``trust`` is
-    the share of each gap that counts.
+    the share of each gap that counts. The first steps are smaller from prices ``start`` near the right ones; at most
+    ``most`` candidates are solved.
     """
     unit = _STEP / 2 ** (
         2 * _HALVINGS
     )  # far finer than a line is looked at: gaps of several groups are closed at once
-    prices, least = np.zeros(len(family.share)), np.inf
-    best, step, before = prices, np.full(len(prices), _STEP), np.zeros(len(prices))
-    scores = family.free.scores
-    for _ in range(_SOLVES):
+    prices, least = np.zeros(len(family.share)) if start is None else start, np.inf
+    first = _STEP if start is None else _STEP / 2**_HALVINGS
+    best, step, before = prices, np.full(len(prices), first), np.zeros(len(prices))
+    scores = family.priced(prices).solution.scores if np.any(prices) else family.free.scores
+    for _ in range(most):
         gap, allowed = family.gaps(scores, ratio)
         gap = gap * trust
         excess = float(np.max(np.abs(gap) - allowed))
@@ -290,7 +295,7 @@ def close_gaps(
     return best
 
 
-def _trust(judge: Judge) -> Array:
+def trust_in_gaps(judge: Judge) -> Array:
     """Return the share of each column's gap that smoothed rates keep; of two groups, that of the smaller."""
     return np.concatenate([t if len(t) > 2 else [t.min()] for t in judge.trust])
 

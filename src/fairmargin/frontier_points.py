@@ -1,0 +1,232 @@
+"""The points of a frontier, made one after the other.
+
+In covariance the frontier is the path of ``min L s.t. |cov_k| <= a |cov*_k|`` from the unconstrained classifier
+(``a = 1``) to zero covariance (``a = 0``). Neighbouring points are so alike that a line through the last two,
+corrected by the Newton step that the new bounds ask for, is nearly the next: a frontier costs little more than a few
+fits.
+
+In the p%-rule the points are the most accurate classifiers that one search finds at all levels
+(:mod:`fairmargin.formulations.prule.levels`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from fairmargin.base import FairClassifier
+from fairmargin.constraints import Constraint, CovarianceBound, PRuleBound
+from fairmargin.exceptions import InfeasibleError, TrivialClassifierWarning
+from fairmargin.formulations import Outcome, Task
+from fairmargin.formulations.covariance import Path
+from fairmargin.formulations.loss import least_factor
+from fairmargin.formulations.prule.judge import TIED
+from fairmargin.formulations.prule.levels import LevelSearch
+from fairmargin.formulations.ties import settle_ties
+from fairmargin.problem import Certificate, Problem, Solution
+from fairmargin.validation import ONE_AT_A_TIME
+
+__all__ = ["CovariancePoints", "LevelPoints", "Point", "TrainingTuple"]
+
+_PLAIN = str | int | float | None  # parameters that points may share
+_DIGITS = 9  # of a level in percent: far below one person in a billion
+TrainingTuple = tuple[Any, Any, Any, Any, Any]  # X, y, sample_weight, sensitive_features, strata
+_Rival = tuple[Any, NDArray[np.bool_]]  # a fitted classifier and whom of the people trained on it accepts
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of a frontier.
+
+    Attributes
+    ----------
+    estimator : fitted estimator
+    certificate : Certificate
+    facts : dict
+        What the table shows of it, by column.
+    accepted : (N,) of bool
+        Its decisions on the training data.
+    is_whole : bool
+        Whether the estimator takes the data as they were given, before the first steps of a pipeline.
+    """
+
+    estimator: Any
+    certificate: Certificate
+    facts: dict[str, float]
+    accepted: NDArray[np.bool_]
+    is_whole: bool = False
+
+
+class _Points:
+    """What both frontiers share: an estimator that is copied for each point, a task, the unconstrained solution."""
+
+    def __init__(self, estimator: FairClassifier, data: TrainingTuple, constraint: Constraint) -> None:
+        with ONE_AT_A_TIME:
+            self.prototype = clone(estimator).set_params(constraint=constraint)
+        self.notion = getattr(constraint, "notion", CovarianceBound.notion)
+        self.task: Task = self.prototype._refine(self.prototype._prepare(*data), constraint)
+
+    @property
+    def free(self) -> Solution:
+        """The unconstrained solution."""
+        raise NotImplementedError
+
+    def unconstrained(self) -> Any:
+        """Return the unconstrained classifier, fitted."""
+        free, task = self.free, self.task
+        solution = replace(free, multipliers=np.zeros(task.problem.n_rows))
+        outcome = settle_ties(Outcome(solution, task.problem.unconstrained(), free), task.tol)
+        return self._fitted(None, outcome)
+
+    def better(self, point: Point, rivals: Sequence[_Rival]) -> Point:
+        """Return the point, or a rival that serves its purpose better."""
+        return point
+
+    def warn(self) -> None:
+        """Warn of what the points show."""
+
+    def _point(self, constraint: Constraint, place: dict[str, float], outcome: Outcome) -> Point:
+        with ONE_AT_A_TIME:
+            fitted = self._fitted(constraint, outcome)
+        facts = {**place, "objective": outcome.solution.objective, **self._by_column(fitted)}
+        return Point(fitted, fitted.certificate_, facts, outcome.solution.scores >= 0)
+
+    def _by_column(self, fitted: Any) -> dict[str, float]:
+        """Return covariances and multipliers by column of the table."""
+        found: dict[str, float] = {}
+        for word, series in (("covariance", fitted.covariance_), ("multiplier", fitted.multipliers_)):
+            values = zip(self.task.columns.names, series, strict=True)
+            found |= {f"{word}[{name}]": float(value) for name, value in values}
+        return found
+
+    def _fitted(self, constraint: Constraint | None, outcome: Outcome) -> Any:
+        """Return an outcome as a fitted estimator."""
+        point = copy(self.prototype)  # not yet fitted, but for what it knows of X; clone would take longer
+        for name, value in vars(self.prototype).items():
+            if not name.endswith("_") and not isinstance(value, _PLAIN):
+                setattr(point, name, clone(value, safe=False))
+        point.constraint = constraint
+        point._store(self.task, outcome, warn=False)  # the table shows bought covariance for all points at once
+        return point
+
+
+class CovariancePoints(_Points):
+    """Points of least loss, evenly spaced in the covariance or in the loss."""
+
+    def __init__(self, estimator: FairClassifier, data: TrainingTuple, n_points: int, evenly: str) -> None:
+        notion = getattr(estimator.constraint, "notion", CovarianceBound.notion)
+        super().__init__(estimator, data, CovarianceBound(notion=notion))
+        if evenly == "loss":
+            self.task = replace(self.task, tol=min(self.task.tol, 1e-9))  # as LossBound, whose points these are
+        self.n_points, self.evenly = n_points, evenly
+        self._free = self.task.solve(self.task.problem.unconstrained())
+
+    @property
+    def free(self) -> Solution:
+        """The unconstrained solution."""
+        return self._free
+
+    def points(self) -> Iterator[Point]:
+        """Yield the points, the unconstrained classifier first."""
+        for factor, problem, solution in self._solved():
+            constraint = CovarianceBound(round(float(factor), 12), relative=True, notion=self.notion)
+            outcome = settle_ties(Outcome(solution, problem, self.free), self.task.tol)
+            yield self._point(constraint, {"factor": float(factor)}, outcome)
+
+    def _solved(self) -> Iterable[tuple[float, Problem, Solution]]:
+        task, free = self.task, self.free
+        path = Path(task, free, task.problem.rows @ free.theta)
+        steps = np.linspace(1.0, 0.0, self.n_points)
+        if self.evenly == "covariance":
+            for factor, solution in path.trace(steps.tolist()):
+                yield factor, path.problem(factor), solution
+            return
+        most = path.at(0.0).objective
+        for step in steps:
+            budget = free.objective + (1.0 - float(step)) * (most - free.objective)
+            factor, solution = (0.0, path.at(0.0)) if step == 0.0 else least_factor(path, budget)
+            yield factor, path.problem(factor), solution
+
+
+class LevelPoints(_Points):
+    """The most accurate classifiers found at levels of the p%-rule."""
+
+    def __init__(
+        self,
+        estimator: FairClassifier,
+        data: TrainingTuple,
+        n_points: int,
+        levels: Sequence[float],
+        method: str,
+        min_people: int,
+    ) -> None:
+        asked = estimator.constraint if isinstance(estimator.constraint, PRuleBound) else PRuleBound(80)
+        rule = replace(asked, method=method, min_people=min_people, confidence=None)
+        super().__init__(estimator, data, rule)
+        self.rule = rule
+        self.search = LevelSearch(self.task, rule)
+        self.levels = _levels(self.search.reached, n_points, levels)
+        self._constant: list[float] = []
+
+    @property
+    def free(self) -> Solution:
+        """The unconstrained solution."""
+        return self.search.free
+
+    def points(self) -> Iterator[Point]:
+        """Yield the points by ascending level; levels that nothing reaches are left out."""
+        outcomes = self.search.find(self.levels)
+        if all(outcome is None for outcome in outcomes):
+            raise InfeasibleError(
+                "No classifier found reaches any level of the frontier, and without an intercept there are no other "
+                "cuts to try. Set fit_intercept=True, or merge small groups."
+            )
+        for level, outcome in zip(self.levels, outcomes, strict=True):
+            if outcome is not None:
+                yield self._point(replace(self.rule, p=level), {"level": level}, outcome)
+
+    def better(self, point: Point, rivals: Sequence[_Rival]) -> Point:
+        """Return the most accurate of a point and the rivals that reach its level, and remember constant ones."""
+        level, best = point.facts["level"], point
+        for model, accepted in rivals:
+            if self._reached(accepted) >= level and self._accuracy(accepted) > self._accuracy(best.accepted) + TIED:
+                last = model[-1] if hasattr(model, "steps") else model
+                facts = {"level": level, "objective": last.certificate_.objective, **self._by_column(last)}
+                best = Point(model, last.certificate_, facts, accepted, is_whole=True)
+        if best.accepted.all() or not best.accepted.any():
+            self._constant.append(level)
+        return best
+
+    def warn(self) -> None:
+        """Warn of levels at which everybody gets the same decision."""
+        if self._constant:
+            listed = ", ".join(f"{level:.4g}%" for level in self._constant)
+            warnings.warn(
+                f"Deciding the same for everybody is the most accurate that was found at {listed} of the p%-rule.",
+                TrivialClassifierWarning,
+                stacklevel=3,
+            )
+
+    def _reached(self, accepted: NDArray[np.bool_]) -> float:
+        return self.search.judge.reached(np.where(accepted, 1.0, -1.0))
+
+    def _accuracy(self, accepted: NDArray[np.bool_]) -> float:
+        return self.search.judge.people.accuracy(accepted)
+
+
+def _levels(reached: float, n_points: int, levels: Sequence[float]) -> list[float]:
+    """Return evenly spaced levels from what the unconstrained classifier reaches to 100, and those asked for."""
+    first = np.floor(reached * 10**_DIGITS) / 10**_DIGITS
+    if first <= 1.0:  # a level of at most 1 is taken for a share by mistake
+        first = 0.0
+    evenly = np.linspace(first, 100.0, n_points).tolist()
+    return sorted(
+        {round(p, _DIGITS) for p in (first, *evenly, *map(float, levels)) if p >= first and (p > 1 or p == 0)}
+    )
