@@ -1,6 +1,7 @@
-"""What all tests share: one BLAS thread, one check of every fit, and tests that need data files or a browser.
+"""What all tests share: one BLAS thread, one check of every fit, clusters, and tests that need data files,
+a browser or Java.
 
-Such tests are skipped, with the reason, where the files or the browser are not there. Where
+Such tests are skipped, with the reason, where these are not there. Where
 ``FAIRMARGIN_REQUIRE_DATA=1`` is set they fail instead: nothing may be left out in silence.
 
 **Every fit is checked.** Whatever a test is about, a fit that it makes, alone or as a point of a frontier, either is
@@ -23,6 +24,7 @@ import hypothesis
 import pytest
 
 import recompute
+from cluster_fixtures import dask_client, spark_cluster, spark_session  # noqa: F401  (fixtures)
 
 hypothesis.settings.register_profile("fairmargin", deadline=None)
 hypothesis.settings.load_profile("fairmargin")
@@ -58,7 +60,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_runtest_setup(item):
-    for marker, missing in (("data", missing_data), ("browser", missing_browser)):
+    for marker, missing in (("data", missing_data), ("browser", missing_browser), ("spark", missing_java)):
         if item.get_closest_marker(marker) and (reason := missing()):
             if os.environ.get("FAIRMARGIN_REQUIRE_DATA") == "1":
                 pytest.fail(f"{reason} (FAIRMARGIN_REQUIRE_DATA=1 does not allow to skip)", pytrace=False)
@@ -176,6 +178,11 @@ def missing_browser():
     if not any(shutil.which(name) for name in BROWSERS):
         return "no chromium on the path"
     return "" if shutil.which("chromedriver") else "no chromedriver on the path"
+
+
+def missing_java():
+    """Say that Spark cannot run here."""
+    return "" if shutil.which("java") or os.environ.get("JAVA_HOME") else "no java on the path, which Spark needs"
 
 
 def pytest_addoption(parser):

@@ -8,6 +8,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from fairmargin.exceptions import DataError, EngineError
+from fairmargin.partitioned.engines import engine_for
 from fairmargin.partitioned.engines.local import LocalEngine
 
 
@@ -121,3 +122,15 @@ def test_bad_arguments():
         LocalEngine(0)
     with pytest.raises(ValueError, match="There are no partitions"):
         LocalEngine().reduce(total, [], add)
+
+
+def test_engines_by_name():
+    assert engine_for().n_jobs == engine_for("local").n_jobs == engine_for("local[*]").n_jobs
+    assert engine_for("local[3]").n_jobs == 3
+    engine = LocalEngine(2)
+    assert engine_for(engine) is engine
+    for text in ("ray://x:1", "dask://", "dask://host", "spark", "local[0x]"):
+        with pytest.raises(EngineError, match=r"Unknown engine .* use local, dask://host:port"):
+            engine_for(text)
+    with pytest.raises(EngineError, match="must be text, a Dask client or a Spark session, got int"):
+        engine_for(3)

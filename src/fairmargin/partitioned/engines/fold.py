@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import TypeVar
 
-from fairmargin.partitioned.contract import Progress
+from fairmargin.exceptions import DataError
+from fairmargin.partitioned.contract import Partition, Progress
+from fairmargin.partitioned.engines.blas import one_blas_thread
 
-__all__ = ["fold"]
+__all__ = ["Nothing", "fold", "run"]
 
 R = TypeVar("R")
 
 
-def fold(results: Generator[R, None, None], total: int, merge: Callable[[R, R], R], progress: Progress | None) -> R:
+class Nothing(enum.Enum):
+    """The result of a partition without rows, as frames may have them after filtering."""
+
+    NOTHING = 0
+
+
+def run(function: Callable[[Partition], R], partition: Partition) -> R | Nothing:
+    """Call the function with one BLAS thread, unless there are no rows."""
+    if partition.rows == 0:
+        return Nothing.NOTHING
+    with one_blas_thread:
+        return function(partition)
+
+
+def fold(
+    results: Generator[R | Nothing, None, None], total: int, merge: Callable[[R, R], R], progress: Progress | None
+) -> R:
     """Return the results merged from the left, and report after each.
 
     Parameters
@@ -28,14 +47,15 @@ def fold(results: Generator[R, None, None], total: int, merge: Callable[[R, R], 
     """
     if total < 1:
         raise ValueError("There are no partitions.")
+    merged: R | Nothing = Nothing.NOTHING
     with closing(results):
-        merged = next(results)
-        done = 1
-        if progress is not None:
-            progress(done, total)
-        for result in results:
-            merged = merge(merged, result)
-            done += 1
+        for done, result in enumerate(results, start=1):
+            if merged is Nothing.NOTHING:
+                merged = result
+            elif result is not Nothing.NOTHING:
+                merged = merge(merged, result)
             if progress is not None:
                 progress(done, total)
+    if merged is Nothing.NOTHING:
+        raise DataError("None of the partitions has rows.")
     return merged

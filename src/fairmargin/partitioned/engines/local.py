@@ -11,7 +11,7 @@ from typing import TypeVar
 from fairmargin.exceptions import EngineError
 from fairmargin.partitioned.contract import Partition, Progress
 from fairmargin.partitioned.engines.blas import one_blas_thread
-from fairmargin.partitioned.engines.fold import fold
+from fairmargin.partitioned.engines.fold import Nothing, fold, run
 
 __all__ = ["LocalEngine"]
 
@@ -41,14 +41,14 @@ class LocalEngine:
         progress: Progress | None = None,
     ) -> R:
         """Merge the results of all partitions; see ``Engine.reduce``."""
-        with one_blas_thread:
+        with one_blas_thread:  # once, instead of back and forth with every partition
             return fold(self._results(function, partitions), len(partitions), merge, progress)
 
     def _results(
         self, function: Callable[[Partition], R], partitions: Sequence[Partition]
-    ) -> Generator[R, None, None]:
+    ) -> Generator[R | Nothing, None, None]:
         pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="fairmargin")
-        running: deque[Future[R]] = deque()
+        running: deque[Future[R | Nothing]] = deque()
         ahead = iter(partitions)
         try:
             while True:
@@ -71,9 +71,9 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def _on_thread(function: Callable[[Partition], R], partition: Partition) -> R:
+def _on_thread(function: Callable[[Partition], R], partition: Partition) -> R | Nothing:
     try:
-        return function(partition)
+        return run(function, partition)
     except MemoryError:
         raise EngineError(
             f"Out of memory at {partition.place}: use fewer threads, or write the file with smaller row groups."

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from fairmargin.exceptions import DataError, DataFileError
 from fairmargin.formatting import shorten
 
-__all__ = ["Located", "Stamp", "filesystem", "find_files", "footer", "stamps"]
+__all__ = ["Located", "Stamp", "filesystem", "find_files", "folder_keys", "footer", "stamps"]
 
 _SUFFIXES = (".parquet", ".parq", ".pq")
 _READERS = 8  # footers read at once: they are small and far away, so that waiting dominates
@@ -131,10 +131,11 @@ def _parts_match(parts: list[str], patterns: list[str]) -> bool:
 
 
 def _located(paths: Iterable[str], base: str, prefix: str) -> list[Located]:
-    return [Located(prefix + path, _keys(posixpath.relpath(path, base))) for path in sorted(paths)]
+    return [Located(prefix + path, folder_keys(posixpath.relpath(path, base))) for path in sorted(paths)]
 
 
-def _keys(path: str) -> tuple[tuple[str, str], ...]:
+def folder_keys(path: str) -> tuple[tuple[str, str], ...]:
+    """Return the names and values of the folders ``key=value`` of a path."""
     folders = (part.partition("=") for part in path.split("/")[:-1])
     return tuple((unquote(key), unquote(value)) for key, sign, value in folders if key and sign)
 
