@@ -14,7 +14,9 @@ def people(n=30_000, seed=0):
     frame["year"] = 1990 + rng.integers(0, 30, n)
     frame["job"] = rng.choice(["clerk", "nurse", "smith", "baker"], n, p=[0.5, 0.3, 0.199, 0.001])
     frame["town"] = [f"t{k}" for k in np.minimum(rng.exponential(3.0, n) + man, 11).astype(int)]
-    score = frame["x0"] - 0.5 * frame["x1"] + 0.8 * man + 0.4 * (frame["job"] == "nurse") - 0.1 * (frame["town"] == "t3")
+    score = (
+        frame["x0"] - 0.5 * frame["x1"] + 0.8 * man + 0.4 * (frame["job"] == "nurse") - 0.1 * (frame["town"] == "t3")
+    )
     frame["weight"] = rng.integers(0, 4, n) * 0.5
     frame["sex"] = np.where(man, "man", "woman")
     frame["origin"] = rng.choice(list("abcde"), n, p=[0.4, 0.3, 0.2, 0.08, 0.02])

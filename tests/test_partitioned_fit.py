@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-from partitioned_data import people, write
 from sklearn.base import clone
 
 import recompute
@@ -21,11 +20,12 @@ from fairmargin import (
 from fairmargin.exceptions import DataError, DisparateTreatmentError
 from fairmargin.io import load, save
 from fairmargin.partitioned.engines.local import LocalEngine
-from fairmargin.partitioned.training import fit, fit_study
 from fairmargin.partitioned.passes import Request
 from fairmargin.partitioned.sources import parquet as parquet_source
 from fairmargin.partitioned.sources.parquet import ParquetSource
 from fairmargin.partitioned.study import prepare
+from fairmargin.partitioned.training import fit, fit_study
+from partitioned_data import people, write
 
 pytestmark = pytest.mark.numerical
 
@@ -233,7 +233,7 @@ def test_a_number_that_is_none(value, frame, tmp_path):
 
 def test_missing_labels(frame, tmp_path):
     frame = frame.assign(y=frame["y"].where(frame.index != 7))
-    with pytest.raises(DataError, match="missing for 1 rows in .*part-0"):
+    with pytest.raises(DataError, match=r"missing for 1 rows in .*part-0"):
         train(FairLogisticRegression(), write(frame, tmp_path / "bad"))
 
 
@@ -269,7 +269,7 @@ def test_a_copy_of_a_sensitive_column(frame, tmp_path):
 def test_what_needs_memory_says_so(folder):
     with pytest.raises(TypeError, match="FairSVC needs all rows in memory"):
         fit(FairSVC(), folder, target="y", sensitive=["sex"])
-    with pytest.raises(ValueError, match="IndividualLossBound.* needs all rows in memory"):
+    with pytest.raises(ValueError, match=r"IndividualLossBound.* needs all rows in memory"):
         fit(FairLogisticRegression(constraint=IndividualLossBound(0.1)), folder, target="y", sensitive=["sex"])
 
 

@@ -5,7 +5,6 @@ import threading
 
 import numpy as np
 import pytest
-from partitioned_data import people, write
 
 from fairmargin import FairLogisticRegression
 from fairmargin.partitioned.compensated import Crosstab, Total
@@ -15,6 +14,7 @@ from fairmargin.partitioned.passes import Request
 from fairmargin.partitioned.sources import parquet as parquet_source
 from fairmargin.partitioned.sources.parquet import ParquetSource
 from fairmargin.partitioned.study import prepare
+from partitioned_data import people, write
 
 
 @pytest.fixture

@@ -336,4 +336,7 @@ class _Near:
         pushed = np.where((margins < 1.0) & ~near, rows.loss_weight, 0.0)
         tilt = -design_of(rows.X, self.fit_intercept).rmatvec(pushed * rows.y)
         loss = float(rows.loss_weight @ np.maximum(0.0, 1.0 - margins))
-        return _NearPart([rows.take(np.flatnonzero(near & (rows.loss_weight > 0)))], Total.of(np.append(tilt, [pushed.sum(), loss])))
+        return _NearPart(
+            [rows.take(np.flatnonzero(near & (rows.loss_weight > 0)))],
+            Total.of(np.append(tilt, [pushed.sum(), loss])),
+        )
