@@ -290,11 +290,16 @@ class Problem:
         return row, min(abs(excess) / sums.push[row], 1.0) if sums.push[row] > 0 else 0.0
 
     @cached_property
+    def total_weight(self) -> float:
+        """``sum_i c_i``."""
+        return float(self.weight.sum())
+
+    @cached_property
     def trivial_bound(self) -> float:
         """The dual bound at ``a = 0, nu = 0``: every loss at its infimum and no penalty."""
         if self.tilt is not None and np.any(self.tilt):
             return -np.inf
-        return float(self.weight.sum()) * self.loss.infimum + self.offset
+        return self.total_weight * self.loss.infimum + self.offset
 
     @cached_property
     def at_zero(self) -> float:
@@ -345,6 +350,20 @@ class Problem:
         The status is "solved" if the gap is within ``tol`` and the point is feasible, and ``ending`` otherwise.
         """
         value = self.objective(theta, scores)
+        return self.certify_value(theta, multipliers, value, dual, tol=tol, n_iter=n_iter, ending=ending)
+
+    def certify_value(
+        self,
+        theta: Array,
+        multipliers: Array,
+        value: float,
+        dual: DualSums,
+        *,
+        tol: float,
+        n_iter: int = 0,
+        ending: Status = "inaccurate",
+    ) -> Certificate:
+        """Return the certificate of a point whose objective is known."""
         bound = self.dual_bound(theta, multipliers, dual)
         gap = self.relative_gap(value, bound)
         status: Status = "solved" if gap <= tol and self.is_feasible(theta) else ending

@@ -26,8 +26,11 @@ __all__ = [
     "ONE_AT_A_TIME",
     "TrainingData",
     "check_count",
+    "check_disparate_treatment",
     "check_flag",
     "check_number",
+    "class_factors",
+    "favourable_class",
     "validate_features",
     "validate_training",
     "validate_weights",
@@ -65,7 +68,7 @@ class TrainingData:
         y, weight = self.y[rows], self.people_weight[rows]
         _check_two_classes(y, self.classes)
         _check_two_groups(sensitive)
-        loss_weight = weight * _class_factors(class_weight, self.classes, y, weight)
+        loss_weight = weight * class_factors(class_weight, self.classes, y, weight)
         return TrainingData(
             _safe_indexing(self.X, rows),
             y,
@@ -169,13 +172,13 @@ def validate_training(
     if sensitive_features is not None:
         with ONE_AT_A_TIME:
             sensitive = encode_sensitive(sensitive_features, n)
-        _check_disparate_treatment(X, names, sensitive, sources)
+        check_disparate_treatment(X, names, sensitive, sources)
     if len(kept) < n:
         X, signed, weight = X[kept], signed[kept], weight[kept]
         sensitive = None if sensitive is None else sensitive.take(kept)
         _check_two_classes(signed, classes)
         _check_two_groups(sensitive)
-    loss_weight = weight * _class_factors(class_weight, classes, signed, weight)
+    loss_weight = weight * class_factors(class_weight, classes, signed, weight)
     return TrainingData(X, signed, classes, weight, loss_weight, sensitive, kept, n)
 
 
@@ -260,7 +263,8 @@ def _check_two_groups(sensitive: Sensitive | None) -> None:
             )
 
 
-def _class_factors(class_weight: Any, classes: NDArray[Any], signed: Array, weight: Array) -> Array:
+def class_factors(class_weight: Any, classes: NDArray[Any], signed: Array, weight: Array) -> Array:
+    """Return the factor on the loss of each person (N,), or of each class where that is what the arrays are about."""
     if class_weight is None:
         return np.ones_like(signed)
     if isinstance(class_weight, str) and class_weight == "balanced":  # by weight: copies count as their weight does
@@ -278,7 +282,7 @@ def _class_factors(class_weight: Any, classes: NDArray[Any], signed: Array, weig
     return np.where(signed > 0, factors[1], factors[0])
 
 
-def _check_disparate_treatment(X: Any, names: list[str], sensitive: Sensitive, sources: Sequence[str] = ()) -> None:
+def check_disparate_treatment(X: Any, names: list[str], sensitive: Sensitive, sources: Sequence[str] = ()) -> None:
     """Raise if a sensitive attribute is among the features, by name or by its values."""
     for attribute in sensitive.attributes:
         if attribute.name in names or attribute.name in sources:

@@ -5,18 +5,20 @@
                           data, with products alone (``matrix_free``)
 ``hinge``                 the hinge loss: method of multipliers, interior point, linear program
 ``proximal``              smooth losses without a penalty, where Newton's method alone meets flat directions
+``oracle``                what Newton's method asks of the rows, wherever they are
 ``ladder``                starts for large problems: subsamples and single precision, for any of these
 ``cone_program``          small linear programs with at most one ball, for promises to people
 ========================  ====================================================================================
 
-:func:`solve` chooses among them. A solver declares the losses it takes; a mismatch is an error that says so.
+:func:`solve` chooses among them; problems whose rows are not in memory register solvers of their own. A solver
+declares the losses it takes; a mismatch is an error that says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import partial, singledispatch
 
 import numpy as np
 
@@ -43,6 +45,7 @@ __all__ = ["Accuracy", "Start", "in_single_precision", "solve", "solve_with_refe
 _Solver = Callable[..., Solution | None]
 
 
+@singledispatch
 def solve(problem: Problem, *, start: Start | None = None, accuracy: Accuracy | None = None) -> Solution:
     """Solve any problem of the package with the solver its loss needs.
 
@@ -117,6 +120,7 @@ def _start_of_ladder(problem: Problem, accuracy: Accuracy) -> Start | None:
     return None if rung is None else rung.start(rung.first)
 
 
+@singledispatch
 def solve_with_reference(
     problem: Problem,
     bind: Bind,

@@ -86,7 +86,7 @@ class Curvature:
         self._shift = max(self._shift / DAMPING, LEAST_SHIFT)
         assert self._factor is not None
         assert self.hessian is not None
-        if after.n_curved < len(after.scores) or self._factor.pivot < _SECANT_PIVOT:
+        if not after.is_curved or self._factor.pivot < _SECANT_PIVOT:
             return
         step, change = after.theta - before.theta, after.gradient - before.gradient
         image = self.hessian @ step

@@ -47,6 +47,11 @@ class Point:
     dual: DualSums | None = None
 
     @property
+    def is_curved(self) -> bool:
+        """Whether every row has ``l'' > 0``."""
+        return self.n_curved == len(self.scores)
+
+    @property
     def rounding(self) -> float:
         """What rounding may do to the objective, a sum in the precision of the scores."""
         return 50.0 * float(np.finfo(self.scores.dtype).eps) * abs(self.objective)

@@ -5,7 +5,7 @@ model of ``L`` over the constraints (:mod:`fairmargin.solvers.quadratic_step`) a
 pass ``Xa step``). A feasible point stays feasible, because the step ends within the bounds and is only prolonged as
 far as they allow. Which Hessian the model has is decided by :class:`fairmargin.solvers.curvature.Curvature`; on wide
 data it has none (:mod:`fairmargin.solvers.matrix_free`). Where a good start comes from is the business of
-:mod:`fairmargin.solvers.ladder`.
+:mod:`fairmargin.solvers.ladder`; where the rows are, that of :mod:`fairmargin.solvers.oracle`.
 
 Reference: Nocedal and Wright, Numerical Optimization, 2nd edition, chapter 18 (SQP). The problem is convex, so that
 the method with exact Hessians and a line search on ``L`` converges globally and quadratically.
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from fairmargin.problem import Certificate, Problem, Solution, Status, support
 from fairmargin.solvers.contract import Accuracy, Start
-from fairmargin.solvers.evaluation import Point, add_gradient, centre_intercept, evaluate
-from fairmargin.solvers.line_search import search_line
-from fairmargin.solvers.matrix_free import StepModel, choose_model
+from fairmargin.solvers.evaluation import Point
+from fairmargin.solvers.matrix_free import StepModel
+from fairmargin.solvers.oracle import Oracle, make_oracle
 from fairmargin.tolerances import PATIENCE, TINY
 
 __all__ = ["solve_newton"]
@@ -47,34 +47,35 @@ def solve_newton(
     if not problem.loss.smooth:
         raise ValueError(f"Newton's method needs a smooth loss; the {problem.loss.name} loss is not.")
     accuracy = Accuracy() if accuracy is None else accuracy
-    start, point = _begin(problem, start)
+    oracle = make_oracle(problem)
+    start, point = _begin(problem, oracle, start)
     progress = _Progress(problem, accuracy, start.n_iter)
     if accuracy.proof:
-        point = centre_intercept(problem, point, accuracy.tol * problem.gap_unit(point.objective))
-    point = add_gradient(problem, point, accuracy.proof)
+        point = oracle.centre(point, accuracy.tol * problem.gap_unit(point.objective))
+    point = oracle.complete(point, accuracy.proof)
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
-    model = (choose_model if make_model is None else make_model)(problem, start.hessian)
+    model = oracle.choose_model(start.hessian) if make_model is None else make_model(problem, start.hessian)
     while True:
         # 1. Test: how far is this point from the optimum, and is there progress?
         progress.measure(point, multipliers)
         if progress.is_close:
-            solution = _finish(problem, point, multipliers, model, progress)
+            solution = _finish(oracle, point, multipliers, model, progress)
             if solution.certificate.status == "solved":
                 return solution
         if progress.ending is not None:
-            return _finish(problem, progress.best, progress.best_multipliers, model, progress)
+            return _finish(oracle, progress.best, progress.best_multipliers, model, progress)
         # 2. Step: to the minimum of a quadratic model within the constraints.
         step, multipliers = model.step(point, multipliers, progress.gap, progress.last_gap, progress.goal)
         # 3. Search along it.
-        trial = search_line(problem, point, step, progress.is_feasible)
+        trial = oracle.search(point, step, progress.is_feasible)
         progress.n_iter += 1
         if trial is None:
             progress.is_stuck = not model.reject()
             continue
         # 4. Evaluate the gradient there, and learn from its change.
         if accuracy.proof:
-            trial = centre_intercept(problem, trial, progress.goal)
-        last, point = point, add_gradient(problem, trial, accuracy.proof)
+            trial = oracle.centre(trial, progress.goal)
+        last, point = point, oracle.complete(trial, accuracy.proof)
         model.learn(last, point)
 
 
@@ -125,7 +126,7 @@ class _Progress:
         return None
 
 
-def _begin(problem: Problem, start: Start | None) -> tuple[Start, Point]:
+def _begin(problem: Problem, oracle: Oracle, start: Start | None) -> tuple[Start, Point]:
     """Return the start and its point, or zero where that is better.
 
     It is where a start from a sample does not know of rows that are far out; its Hessian does not know of them
@@ -133,11 +134,11 @@ def _begin(problem: Problem, start: Start | None) -> tuple[Start, Point]:
     """
     zero = np.zeros(problem.design.shape[1])
     if start is not None and np.any(start.theta):
-        point = evaluate(problem, start.theta, problem.design.matvec(start.theta))
+        point = oracle.at(start.theta)
         if point.objective <= problem.at_zero or not problem.is_feasible(zero):
             return start, point
         start = None
-    return start or Start(zero), evaluate(problem, zero, np.zeros_like(problem.y))
+    return start or Start(zero), oracle.at(zero)
 
 
 def _estimate_gap(problem: Problem, point: Point, multipliers: Array) -> float:
@@ -152,7 +153,7 @@ def _estimate_gap(problem: Problem, point: Point, multipliers: Array) -> float:
     return gap + float(np.abs(r[unpenalised]) @ problem.radius(point.theta)[unpenalised])
 
 
-def _finish(problem: Problem, point: Point, multipliers: Array, model: StepModel, progress: _Progress) -> Solution:
+def _finish(oracle: Oracle, point: Point, multipliers: Array, model: StepModel, progress: _Progress) -> Solution:
     """Return the point one step further, or as it is where that is better, with its certificate.
 
     The step uses the last model and costs no pass but the one for its scores. It squares what is left of the error,
@@ -160,10 +161,10 @@ def _finish(problem: Problem, point: Point, multipliers: Array, model: StepModel
     """
     as_it_is = point.theta, multipliers
     refined = model.refine(point)
-    first = _Finish(problem, point, progress, model.hessian)
+    first = _Finish(oracle, point, progress, model.hessian)
     if refined is None:
         return first.at(*as_it_is)
-    further = first.at(point.theta + refined[0], _better(problem, point, refined[1], multipliers))
+    further = first.at(point.theta + refined[0], _better(progress.problem, point, refined[1], multipliers))
     if further.certificate.status == "solved":
         return further
     return min(further, first.at(*as_it_is), key=lambda s: (s.certificate.status != "solved", s.certificate.gap))
@@ -181,32 +182,31 @@ def _better(problem: Problem, point: Point, *candidates: Array) -> Array:
 class _Finish:
     """Makes solutions near a point, proved by the dual sums of that point."""
 
-    problem: Problem
+    oracle: Oracle
     point: Point
     progress: _Progress
     hessian: Array | None
 
     def at(self, theta: Array, multipliers: Array) -> Solution:
         """Return the solution at ``theta``."""
-        scores = self.problem.design.matvec(theta)
-        ending: Status = self.progress.ending or "inaccurate"
+        scores = self.oracle.scores(theta)
+        alpha = self.oracle.dual_variables(self.point, multipliers)
         if self.point.dual is None:
-            return Solution(theta, multipliers, scores, self.point.alpha, self._unproved(theta), self.hessian)
-        proof = self.problem.certify(
+            return Solution(theta, multipliers, scores, alpha, self._unproved(theta), self.hessian)
+        proof = self.progress.problem.certify_value(
             theta,
             multipliers,
-            scores,
+            self.oracle.objective(self.point, theta, scores),
             self.point.dual,
             tol=self.progress.accuracy.tol,
             n_iter=self.progress.n_iter,
-            ending=ending,
+            ending=self.progress.ending or "inaccurate",
         )
-        alpha = self.problem.balanced(self.point.alpha, multipliers, self.point.dual)
         return Solution(theta, multipliers, scores, alpha, proof, self.hessian)
 
     def _unproved(self, theta: Array) -> Certificate:
         """Return a certificate that repeats the estimated gap and the objective one step before."""
-        problem, progress = self.problem, self.progress
+        problem, progress = self.progress.problem, self.progress
         value = self.point.objective
         is_solved = progress.is_close and problem.is_feasible(theta)
         status: Status = "solved" if is_solved else progress.ending or "inaccurate"

@@ -21,7 +21,7 @@ from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
 from fairmargin.tables.columns import MISSING_GROUP, find_column, is_number_column, value_as_text
 
-__all__ = ["CategoryColumn", "NumberColumn", "TableEncoder"]
+__all__ = ["LARGEST", "OTHER", "CategoryColumn", "NumberColumn", "TableEncoder", "choose_levels"]
 
 Array = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ _MOST_CODES = 10  # as many different whole numbers may be codes; as for sensiti
 _MIN_IDENTIFIERS = 20  # so many whole numbers, all different, are hardly measurements
 _BOOLEANS = ("false", "true")
 _MOST_WRITTEN_OUT = 100  # features, up to which a plain array is as fast as codes
-_LARGEST = 1e150  # the square of a larger number, and so a variance, is beyond what a float can hold
+LARGEST = 1e150  # the square of a larger number, and so a variance, is beyond what a float can hold
 
 
 @dataclass(frozen=True)
@@ -369,7 +369,7 @@ def _fit_column(
         return None, [f"{label!r} holds dates and was left out; turn it into numbers to use it."]
     if kind == NumberColumn.kind:
         return _fit_numbers(column, name, label, scale)
-    return _fit_categories(column, name, label, least, max_levels)
+    return _fit_categories(column, name, least, max_levels)
 
 
 def _fit_numbers(
@@ -382,8 +382,8 @@ def _fit_numbers(
     median = float(np.nanmedian(values))
     notes = [f"{label!r} is missing for {missing:,} people: the median {median:g} is used."] if missing else []
     values = np.where(np.isnan(values), median, values)
-    if np.max(np.abs(values)) > _LARGEST:
-        return None, [f"{label!r} holds numbers beyond {_LARGEST:g} and was left out."]
+    if np.max(np.abs(values)) > LARGEST:
+        return None, [f"{label!r} holds numbers beyond {LARGEST:g} and was left out."]
     spread = float(values.std())
     if not spread > 0:
         return None, [f"{label!r} is the same for everybody and was left out."]
@@ -392,7 +392,7 @@ def _fit_numbers(
 
 
 def _fit_categories(
-    column: pd.Series, name: str, label: str, least: float, max_levels: int
+    column: pd.Series, name: str, least: float, max_levels: int
 ) -> tuple[NumberColumn | CategoryColumn | None, list[str]]:
     codes, values = pd.factorize(column)
     words = np.array([*(value_as_text(v) for v in values), MISSING_GROUP], dtype=object)
@@ -400,6 +400,14 @@ def _fit_categories(
     for word, count in zip(words, np.bincount(codes % len(words), minlength=len(words)).tolist(), strict=True):
         if count:
             counts[word] += count
+    return choose_levels(name, counts, least, max_levels)
+
+
+def choose_levels(
+    name: str, counts: Mapping[str, int], least: float, max_levels: int
+) -> tuple[CategoryColumn | None, list[str]]:
+    """Return the column of categories with these numbers of people, None for one that tells nothing, and notes."""
+    label = shorten(name)
     missing = counts.get(MISSING_GROUP, 0)
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     if len(ranked) < 2:

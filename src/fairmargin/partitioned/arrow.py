@@ -1,0 +1,72 @@
+"""Columns of Arrow tables as numpy arrays: numbers, and codes with the values they stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fairmargin.exceptions import DataError
+
+__all__ = ["as_codes", "as_finite_numbers", "as_numbers", "is_category_type", "is_date_type", "is_number_type"]
+
+Array = NDArray[np.float64]
+
+
+def is_number_type(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers; booleans are categories."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def is_category_type(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds categories: text, truth values, or what the file says are categories."""
+    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return bool(text or pa.types.is_boolean(kind) or pa.types.is_dictionary(kind))
+
+
+def is_date_type(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds dates, times or durations."""
+    return bool(pa.types.is_temporal(kind))
+
+
+def as_numbers(column: pa.ChunkedArray) -> Array:
+    """Return a column as float64, nan where a value is missing."""
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    if column.type != pa.float64():
+        column = pc.cast(column, pa.float64(), safe=False)
+    return np.asarray(column.to_numpy(), dtype=np.float64)
+
+
+def as_finite_numbers(column: pa.ChunkedArray, name: str, place: str) -> Array:
+    """Return a column as float64; raise where a value is missing, nan or infinite, and say where."""
+    values = as_numbers(column)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()
+    if not np.isfinite(total):  # a sum of finite numbers may overflow: look again
+        wrong = int(np.count_nonzero(~np.isfinite(values)))
+        if wrong:
+            raise DataError(
+                f"The column {name!r} has {wrong:,} values that are missing, NaN or infinite in {place}; fill them "
+                "in, or leave the column out."
+            )
+    return values
+
+
+def as_codes(column: pa.ChunkedArray) -> tuple[NDArray[np.int32], list[Any]]:
+    """Return which of its values each row of a column has, and these values; the last one is None, for missing."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    if column.num_chunks == 0:
+        return np.empty(0, dtype=np.int32), [None]
+    chunk = column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
+    if isinstance(chunk, pa.ChunkedArray):
+        chunk = chunk.chunk(0)
+    values = chunk.dictionary.to_pylist()
+    indices = chunk.indices
+    if indices.null_count:
+        indices = pc.fill_null(pc.cast(indices, pa.int32()), len(values))
+    return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int32), [*values, None]

@@ -1,0 +1,342 @@
+"""The fused passes that a solver makes over partitioned data; each reads every row once and returns small sums.
+
+``evaluate``  loss, pull, dual terms and curvature at one or several points, by class
+``rates``     people by group and bin of the score: exact whole numbers
+``near``      the rows near the margin, and everybody else as a straight line
+
+Sums are merged in partition order and compensated: they do not depend on the number of workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.categories import CodedDesign, CodedMatrix
+from fairmargin.losses import Loss
+from fairmargin.partitioned.compensated import Total
+from fairmargin.partitioned.contract import Engine, Partition, Progress, Source
+from fairmargin.partitioned.lockstep import Meeting, current_meeting
+from fairmargin.partitioned.reading import Reading, Rows
+
+__all__ = ["NearRows", "Passes", "Request", "Sums"]
+
+Array = NDArray[np.float64]
+
+_BLOCK = 1 << 15  # rows that pointwise work is done on at a time: their temporary arrays stay in the cache
+
+
+@dataclass(frozen=True)
+class Request:
+    """A point to be evaluated.
+
+    Attributes
+    ----------
+    theta : (p,)
+        Coefficients of the encoded features, and the intercept last where there is one.
+    loss : Loss
+    hessian : bool
+        Whether the curvature is needed too.
+    """
+
+    theta: Array
+    loss: Loss
+    hessian: bool = False
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over all rows at one point, by class where there are two entries (negative class first).
+
+    Attributes
+    ----------
+    loss : (2,)
+        ``sum c_i l(m_i)``.
+    dual : (2,)
+        ``sum c_i (l(m_i) - l'(m_i) m_i)``, which are the dual terms by Fenchel's equality.
+    pull : (2, p)
+        ``sum alpha_i y_i x_i`` with ``alpha_i = -c_i l'(m_i)``.
+    n_curved : int
+        Rows with ``l'' > 0``.
+    hessian : (p, p) or None
+        ``Xa' diag(c l'') Xa``.
+    """
+
+    loss: Array
+    dual: Array
+    pull: Array
+    n_curved: int
+    hessian: Array | None
+
+
+@dataclass(frozen=True)
+class NearRows:
+    """Rows near the margin and the straight lines of all others.
+
+    Attributes
+    ----------
+    rows : Rows
+        With ``|1 - m_i| <= reach`` at the point asked about.
+    tilt : (p,)
+        ``-sum c_i y_i x_i`` over the other rows inside the margin,
+    offset : float
+        and ``sum c_i`` over the same.
+    loss : float
+        ``sum c_i max(0, 1 - m_i)`` over all rows.
+    """
+
+    rows: Rows
+    tilt: Array
+    offset: float
+    loss: float
+
+
+class Passes:
+    """Passes over one source by one engine.
+
+    Parameters
+    ----------
+    source : Source
+    engine : Engine
+    reading : Reading
+    fit_intercept : bool
+    progress : callable, optional
+        ``progress(name of the pass, partitions done, partitions in all)``.
+
+    Attributes
+    ----------
+    counts : dict from str to int
+        How many passes of each kind were made.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        engine: Engine,
+        reading: Reading,
+        fit_intercept: bool,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        self.source, self.engine, self.reading = source, engine, reading
+        self.fit_intercept, self.progress = fit_intercept, progress
+        self.counts: dict[str, int] = {}
+
+    def evaluate(self, requests: Sequence[Request]) -> list[Sums]:
+        """Return the sums at several points, in one pass; solvers that run in lockstep share it."""
+        meeting: Meeting | None = current_meeting()
+        if meeting is not None:
+            return meeting.ask(requests)
+        return self.evaluate_now(requests)
+
+    def evaluate_now(self, requests: Sequence[Request]) -> list[Sums]:
+        """Return the sums at several points without waiting for anybody else."""
+        task = _Evaluate(self.reading, tuple(requests), self.fit_intercept)
+        found = self._reduce("evaluate", task, _add_parts)
+        return [part.sums() for part in found]
+
+    def rates(self, thetas: Sequence[Array], edges: Sequence[Array]) -> list[list[NDArray[np.int64]]]:
+        """Return the number of people by class, group and bin of the score, for each point and attribute.
+
+        Parameters
+        ----------
+        thetas : sequence of (p,)
+        edges : sequence of (b,), one per point
+            Bin k holds the scores with k edges at or below them.
+
+        Returns
+        -------
+        counts : for each point, for each attribute of groups, an array (2, number of groups, b + 1)
+            Without attributes, one array (2, 1, b + 1).
+        """
+        task = _Rates(self.reading, tuple(thetas), tuple(edges), self.fit_intercept)
+        return self._reduce("rates", task, _add_counts)
+
+    def near(self, theta: Array, reach: float) -> NearRows:
+        """Return the rows near the margin of a hinge loss, the others' losses as a linear term."""
+        found = self._reduce("near", _Near(self.reading, theta, reach, self.fit_intercept), _join_near)
+        value = found.sums.rounded
+        return NearRows(found.joined(), value[: len(theta)], float(value[-2]), float(value[-1]))
+
+    def _reduce(self, name: str, task: Any, merge: Any) -> Any:
+        self.counts[name] = self.counts.get(name, 0) + 1
+        report: Progress | None = None
+        if self.progress is not None:
+            progress = self.progress
+
+            def report(done: int, total: int) -> None:
+                progress(name, done, total)
+
+        return self.engine.reduce(task, self.source.partitions, merge, progress=report)
+
+
+@dataclass
+class _Part:
+    """Sums of one partition, or of several, at one point: everything by class in one array of totals."""
+
+    by_class: Total  # (2, 2 + p): loss, dual terms, pull
+    n_curved: int
+    hessian: Total | None
+
+    def sums(self) -> Sums:
+        by_class = self.by_class.rounded
+        hessian = None if self.hessian is None else self.hessian.rounded
+        return Sums(by_class[:, 0], by_class[:, 1], by_class[:, 2:], self.n_curved, hessian)
+
+
+def _add_parts(first: list[_Part], second: list[_Part]) -> list[_Part]:
+    for mine, other in zip(first, second, strict=True):
+        mine.by_class = mine.by_class + other.by_class
+        mine.n_curved += other.n_curved
+        if mine.hessian is not None and other.hessian is not None:
+            mine.hessian = mine.hessian + other.hessian
+    return first
+
+
+@dataclass(frozen=True)
+class _Evaluate:
+    """What a worker does with a partition in ``evaluate``."""
+
+    reading: Reading
+    requests: tuple[Request, ...]
+    fit_intercept: bool
+
+    def __call__(self, partition: Partition) -> list[_Part]:
+        rows = self.reading.read(partition)
+        up = rows.y > 0
+        tables = [code + (size + 1) * up for code, size in zip(rows.X.codes, rows.X.sizes, strict=True)]
+        return [self._at(rows, up, tables, request) for request in self.requests]
+
+    def _at(self, rows: Rows, up: NDArray[np.bool_], tables: list[Any], request: Request) -> _Part:
+        scores = scores_of(rows.X, request.theta, self.fit_intercept)
+        n = len(scores)
+        pushed, bend = np.empty((2, n)), np.empty(n if request.hessian else 0)
+        by_class = np.zeros((2, 2 + len(request.theta)))
+        n_curved = 0
+        for start in range(0, n, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            y, weight, above = rows.y[block], rows.loss_weight[block], up[block]
+            margins = y * scores[block]
+            value, slope, curvature = request.loss.derivatives(margins)
+            value *= weight
+            slope *= weight
+            dual = value - slope * margins
+            by_class[1, :2] += value @ above, dual @ above
+            by_class[0, :2] += value.sum(), dual.sum()
+            n_curved += int(np.count_nonzero(curvature))
+            pull = -slope * y
+            pushed[1, block] = np.where(above, pull, 0.0)
+            pushed[0, block] = np.where(above, 0.0, pull)
+            if request.hessian:
+                bend[block] = weight * curvature
+        by_class[0, :2] -= by_class[1, :2]
+        by_class[:, 2:] = self._pull_by_class(rows.X, tables, pushed)
+        hessian = None
+        if request.hessian:
+            hessian = Total.of(design_of(rows.X, self.fit_intercept).sandwich(bend))
+        return _Part(Total.of(by_class), n_curved, hessian)
+
+    def _pull_by_class(self, X: CodedMatrix, tables: list[Any], pushed: Array) -> Array:
+        """Return ``Xa' r`` of both classes, (2, p), where ``pushed`` (2, n) is r, zero off the class."""
+        pull = np.zeros((2, X.shape[1] + self.fit_intercept))
+        pull[:, X.places] = pushed @ X.numbers
+        both = pushed[0] + pushed[1]
+        for table, size, start in zip(tables, X.sizes, X.starts, strict=True):
+            sums = np.bincount(table, weights=both, minlength=2 * size + 2).reshape(2, size + 1)
+            pull[:, start : start + size] = sums[:, :size]
+        if self.fit_intercept:
+            pull[:, -1] = pushed.sum(axis=1)
+        return pull
+
+
+def scores_of(X: CodedMatrix, theta: Array, fit_intercept: bool) -> Array:
+    """Return ``Xa theta``."""
+    return X @ theta[:-1] + theta[-1] if fit_intercept else X @ theta
+
+
+def design_of(X: CodedMatrix, fit_intercept: bool, scale: Array | None = None) -> CodedDesign:
+    """Return the design of encoded rows, without a shift: numbers are standardised already."""
+    d = X.shape[1]
+    return CodedDesign(X, np.zeros(d), np.ones(d + fit_intercept) if scale is None else scale, fit_intercept)
+
+
+@dataclass(frozen=True)
+class _Rates:
+    """What a worker does with a partition in ``rates``."""
+
+    reading: Reading
+    thetas: tuple[Array, ...]
+    edges: tuple[Array, ...]
+    fit_intercept: bool
+
+    def __call__(self, partition: Partition) -> list[list[NDArray[np.int64]]]:
+        table, place = self.reading.load(partition, with_groups=True)
+        rows = self.reading.encode(table, place)
+        up = (rows.y > 0).astype(np.int64)
+        groups = [(code, len(self.reading.groups[k][1])) for k, code in enumerate(self.reading.group_codes(table))]
+        groups = groups or [(np.zeros(len(up), dtype=np.int32), 1)]
+        return [self._count(rows, up, groups, *point) for point in zip(self.thetas, self.edges, strict=True)]
+
+    def _count(self, rows: Rows, up: Any, groups: Any, theta: Array, edges: Array) -> list[NDArray[np.int64]]:
+        scores = scores_of(rows.X, theta, self.fit_intercept)
+        at, n_bins = np.searchsorted(edges, scores, side="right"), len(edges) + 1
+        found = []
+        for code, size in groups:
+            joint = (up * size + code) * n_bins + at
+            found.append(np.bincount(joint, minlength=2 * size * n_bins).reshape(2, size, n_bins))
+        return found
+
+
+def _add_counts(first: Any, second: Any) -> Any:
+    for mine, other in zip(first, second, strict=True):
+        for table, more in zip(mine, other, strict=True):
+            table += more
+    return first
+
+
+@dataclass
+class _NearPart:
+    parts: list[Rows]
+    sums: Total
+
+    def joined(self) -> Rows:
+        X = self.parts[0].X
+        numbers = np.concatenate([part.X.numbers for part in self.parts])
+        codes = [np.concatenate([part.X.codes[j] for part in self.parts]) for j in range(len(X.codes))]
+        stacked = CodedMatrix(numbers, X.places, codes, X.sizes, X.starts)
+        vectors = (
+            np.concatenate([getattr(part, name) for part in self.parts])
+            for name in ("y", "people_weight", "loss_weight")
+        )
+        return Rows(stacked, *vectors)
+
+
+def _join_near(first: _NearPart, second: _NearPart) -> _NearPart:
+    first.parts += second.parts
+    first.sums = first.sums + second.sums
+    return first
+
+
+@dataclass(frozen=True)
+class _Near:
+    """What a worker does with a partition in ``near``."""
+
+    reading: Reading
+    theta: Array
+    reach: float
+    fit_intercept: bool
+
+    def __call__(self, partition: Partition) -> _NearPart:
+        rows = self.reading.read(partition)
+        margins = rows.y * scores_of(rows.X, self.theta, self.fit_intercept)
+        near = np.abs(1.0 - margins) <= self.reach
+        pushed = np.where((margins < 1.0) & ~near, rows.loss_weight, 0.0)
+        tilt = -design_of(rows.X, self.fit_intercept).rmatvec(pushed * rows.y)
+        loss = float(rows.loss_weight @ np.maximum(0.0, 1.0 - margins))
+        return _NearPart(
+            [rows.take(np.flatnonzero(near & (rows.loss_weight > 0)))],
+            Total.of(np.append(tilt, [pushed.sum(), loss])),
+        )

@@ -1,0 +1,144 @@
+"""How a worker turns a partition into rows that a solver understands.
+
+A reading is small, picklable and frozen: it travels with every task. Categories become codes; their indicators are
+never written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fairmargin.categories import CodedMatrix
+from fairmargin.partitioned.arrow import as_codes, as_finite_numbers
+from fairmargin.partitioned.contract import Partition
+from fairmargin.tables.columns import MISSING_GROUP, value_as_text
+from fairmargin.tables.encoding import OTHER, CategoryColumn, NumberColumn
+
+__all__ = ["Reading", "Rows"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Encoded rows of one partition, or of the sample.
+
+    Attributes
+    ----------
+    X : CodedMatrix of shape (n, d)
+    y : (n,) of -1 and +1
+    people_weight : (n,)
+        Sample weights, which define means and covariances.
+    loss_weight : (n,)
+        ``c_i``: sample weight times C and the factor of the class.
+    """
+
+    X: CodedMatrix
+    y: Array
+    people_weight: Array
+    loss_weight: Array
+
+    def take(self, index: NDArray[np.intp]) -> Rows:
+        """Return some of the rows."""
+        return Rows(self.X[index], self.y[index], self.people_weight[index], self.loss_weight[index])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Encoding of features, label and weights.
+
+    Attributes
+    ----------
+    columns : columns of a :class:`fairmargin.tables.TableEncoder`
+    target : str
+    positive : value of the target that is +1
+    weight : str or None
+    factors : (2,)
+        C times the class weight, negative class first.
+    groups : sequence of (column, values)
+        Sensitive attributes of groups, with the values that occur; None stands for a missing one.
+    """
+
+    columns: tuple[NumberColumn | CategoryColumn, ...]
+    target: str
+    positive: Any
+    weight: str | None
+    factors: tuple[float, float]
+    groups: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+
+    @property
+    def n_features(self) -> int:
+        """Number of encoded features d."""
+        return sum(len(column.features) for column in self.columns)
+
+    def load(self, partition: Partition, with_groups: bool = False) -> tuple[pa.Table, str]:
+        """Return the columns needed, and where they are from."""
+        names = [*(column.name for column in self.columns), self.target]
+        names += [] if self.weight is None else [self.weight]
+        names += [name for name, _ in self.groups] if with_groups else []
+        return partition.load(list(dict.fromkeys(names))), partition.place
+
+    def read(self, partition: Partition) -> Rows:
+        """Return the rows of a partition."""
+        return self.encode(*self.load(partition))
+
+    def encode(self, table: pa.Table, place: str) -> Rows:
+        """Return the rows of a table."""
+        y = self.labels(table)
+        weight = np.ones(len(y)) if self.weight is None else as_finite_numbers(table[self.weight], self.weight, place)
+        below, above = self.factors
+        return Rows(self.features(table, place), y, weight, weight * np.where(y > 0, above, below))
+
+    def labels(self, table: pa.Table) -> Array:
+        """Return the labels as -1 and +1."""
+        code, values = as_codes(table[self.target])
+        signs = np.array([1.0 if value == self.positive else -1.0 for value in values])
+        return signs.take(code)
+
+    def features(self, table: pa.Table, place: str) -> CodedMatrix:
+        """Return the encoded features."""
+        n = table.num_rows
+        numbers = [column for column in self.columns if isinstance(column, NumberColumn)]
+        stacked = np.empty((len(numbers), n)).T  # one column after the other in memory
+        places, codes, sizes, starts, start, at = [], [], [], [], 0, 0
+        for column in self.columns:
+            if isinstance(column, NumberColumn):
+                values = as_finite_numbers(table[column.name], column.name, place)
+                np.subtract(values, column.mean, out=stacked[:, at])
+                stacked[:, at] *= 1.0 / column.scale
+                places.append(start)
+                at += 1
+            else:
+                codes.append(code_levels(table[column.name], column))
+                sizes.append(len(column.levels))
+                starts.append(start)
+            start += len(column.features)
+        return CodedMatrix(stacked, np.array(places, dtype=np.intp), codes, sizes, starts)
+
+    def group_codes(self, table: pa.Table) -> list[NDArray[np.int32]]:
+        """Return the code of each row's group, one array per attribute of groups."""
+        return [code_values(table[name], values) for name, values in self.groups]
+
+
+def code_levels(column: pa.ChunkedArray, coding: CategoryColumn) -> Codes:
+    """Return the level of each row, and the number of levels for the reference."""
+    size = len(coding.levels)
+    position = {coding.reference: size} | {level: k for k, level in enumerate(coding.levels)}
+    other = position.get(OTHER, size)
+    code, values = as_codes(column)
+    words = [MISSING_GROUP if value is None else value_as_text(value) for value in values]
+    return np.array([position.get(word, other) for word in words], dtype=np.int32).take(code)
+
+
+def code_values(column: pa.ChunkedArray, values: Sequence[Any]) -> Codes:
+    """Return which of the values each row has; all of them are known from the scan."""
+    position = {value: k for k, value in enumerate(values)}
+    code, found = as_codes(column)
+    return np.array([position.get(value, 0) for value in found], dtype=np.int32).take(code)

@@ -1,0 +1,246 @@
+"""One question put to partitioned data: scanned once, encoded, and written down as a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.constraints import Constraint
+from fairmargin.exceptions import DisparateTreatmentError
+from fairmargin.formulations import Task
+from fairmargin.losses import Loss
+from fairmargin.notions import Notion, get_notion
+from fairmargin.partitioned.arrow import as_numbers
+from fairmargin.partitioned.contract import Engine, Source
+from fairmargin.partitioned.layout import Layout, make_layout
+from fairmargin.partitioned.passes import Passes, design_of
+from fairmargin.partitioned.prepare import Census, FeatureSums, fit_encoder, take_census
+from fairmargin.partitioned.problem import PartitionedProblem, RemoteDesign
+from fairmargin.partitioned.reading import Reading, Rows
+from fairmargin.partitioned.scan import ScanSums, scan
+from fairmargin.problem import Problem
+from fairmargin.sensitive import Attribute, Sensitive
+from fairmargin.tables.encoding import TableEncoder
+from fairmargin.validation import (
+    TrainingData,
+    check_count,
+    check_disparate_treatment,
+    check_flag,
+    check_number,
+    class_factors,
+    favourable_class,
+)
+
+__all__ = ["PartitionedStudy", "prepare"]
+
+Array = NDArray[np.float64]
+Report = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class PartitionedStudy:
+    """Partitioned data after the scan: encoding, census and a sample of the rows.
+
+    Attributes
+    ----------
+    source, engine : where the rows are, and what works on them
+    layout : Layout
+    encoder : TableEncoder
+    census : Census
+    sums : ScanSums
+    progress : callable or None
+    """
+
+    source: Source
+    engine: Engine
+    layout: Layout
+    encoder: TableEncoder
+    census: Census
+    sums: ScanSums
+    progress: Report | None = None
+
+    def task(self, estimator: Any) -> PartitionedTask:
+        """Write down the problem that an estimator asks about these data.
+
+        No pass is made: the scan has collected the covariance rows.
+        """
+        constraint = estimator._constraint()
+        census = self.census
+        positive = favourable_class(census.classes, estimator.pos_label, ask=constraint is not None, stacklevel=4)
+        classes = census.classes if positive == census.classes[1] else census.classes[::-1]
+        weights = census.class_weights()
+        weights = weights if positive == census.classes[1] else weights[::-1]
+        C = estimator._weight_of_loss(None)
+        factors = class_factors(estimator.class_weight, classes, np.array([-1.0, 1.0]), weights)
+        factors = factors * (C if np.isfinite(C) else 1.0)
+        fit_intercept = check_flag(estimator.fit_intercept, "fit_intercept")
+        label = classes.tolist()[1]
+        reading = Reading(
+            self.encoder.columns,
+            self.layout.target,
+            label,
+            self.layout.weight,
+            (float(factors[0]), float(factors[1])),
+            census.groups,
+        )
+        passes = Passes(self.source, self.engine, reading, fit_intercept, self.progress)
+        sample = reading.encode(self.sums.sample.table, "the sample")
+        features = FeatureSums(self.sums, census, self.encoder)
+        scale = np.append(features.scale(), [1.0] * fit_intercept)
+        rows = _covariance_rows(features, constraint, label, scale, fit_intercept)
+        problem = _write_problem(
+            passes, sample, estimator._loss(), bool(np.isfinite(C)), rows, scale, weights * factors, self.sums
+        )
+        data = TrainingData(
+            None,
+            np.empty(0),
+            classes,
+            np.empty(0),
+            np.empty(0),
+            census.sensitive,
+            np.empty(0, dtype=np.intp),
+            census.n_rows,
+        )
+        tol = check_number(estimator.tol, "tol", positive=True)
+        task = Task(problem, data, np.empty((0, len(rows))), tol, check_count(estimator.max_iter, "max_iter"))
+        return PartitionedTask(task, passes, sample, self._sample_attributes(reading))
+
+    def _sample_attributes(self, reading: Reading) -> Sensitive | None:
+        """Return the sensitive attributes of the rows in the sample."""
+        if self.census.sensitive is None:
+            return None
+        table = self.sums.sample.table
+        codes = dict(zip([name for name, _ in reading.groups], reading.group_codes(table), strict=True))
+        found = []
+        for attribute in self.census.sensitive.attributes:
+            if attribute.name not in codes:
+                found.append(Attribute(attribute.name, values=as_numbers(table[attribute.name])))
+            elif attribute.codes is None:
+                assert attribute.values is not None
+                found.append(replace(attribute, values=attribute.values[codes[attribute.name]]))
+            else:
+                found.append(replace(attribute, codes=attribute.codes[codes[attribute.name]]))
+        return Sensitive(tuple(found))
+
+    def check_treatment(self, task: PartitionedTask) -> None:
+        """Raise if a feature tells the same as a sensitive attribute, judged by the sample."""
+        if task.sample_sensitive is None:
+            return
+        try:
+            check_disparate_treatment(task.sample.X, self.encoder.feature_names, task.sample_sensitive)
+        except DisparateTreatmentError as error:
+            feature, column = self.encoder.feature_names[error.column], self.encoder.column_of(error.column)
+            raise DisparateTreatmentError(
+                f"The feature {feature!r} tells the same as the sensitive attribute {error.attribute}: deciding by "
+                f"it is disparate treatment. Leave the column {column!r} out.",
+                column=error.column,
+                attribute=error.attribute,
+            ) from None
+
+
+@dataclass(frozen=True)
+class PartitionedTask:
+    """A task whose problem is partitioned, and the sample that belongs to it."""
+
+    task: Task
+    passes: Passes
+    sample: Rows
+    sample_sensitive: Sensitive | None
+
+
+def _covariance_rows(
+    features: FeatureSums, constraint: Constraint | None, positive: Any, scale: Array, fit_intercept: bool
+) -> Array:
+    """Return the covariance rows (K, p); the intercept drops out."""
+    if features.census.sensitive is None:
+        return np.empty((0, len(scale)))
+    notion = get_notion(getattr(constraint, "notion", "selection_rate"))
+    if type(notion).centred is not Notion.centred:
+        raise ValueError(
+            f"The notion {notion.name!r} depends on more than the label; partitioned data support notions that "
+            "compare everybody, or the people of one label."
+        )
+    d = len(scale) - int(fit_intercept)
+    rows = features.covariance_rows(notion, positive, scale[:d])
+    return np.hstack([rows, np.zeros((len(rows), int(fit_intercept)))])
+
+
+def _write_problem(
+    passes: Passes,
+    sample: Rows,
+    loss: Loss,
+    is_penalised: bool,
+    rows: Array,
+    scale: Array,
+    totals: Array,
+    sums: ScanSums,
+) -> PartitionedProblem:
+    fit_intercept = passes.fit_intercept
+    ridge = np.full(len(scale), float(is_penalised))
+    if fit_intercept:
+        ridge[-1] = 0.0
+    free = np.full(len(rows), np.inf)
+    shared = (loss, ridge, rows, -free, free)
+    # Both classes weigh in the sample what they weigh in all data.
+    weight = sample.loss_weight.copy()
+    for total, which in zip(totals, (sample.y < 0, sample.y > 0), strict=True):
+        if np.any(which):
+            weight[which] *= total / weight[which].sum()
+    kept = np.flatnonzero(weight > 0)
+    small = Problem(design_of(sample.X[kept], fit_intercept, scale), sample.y[kept], weight[kept], *shared)
+    design: Any = RemoteDesign(sums.n_rows, scale, fit_intercept)
+    return PartitionedProblem(
+        design,
+        np.empty(0),
+        np.empty(0),
+        *shared,
+        passes=passes,
+        sample=small,
+        class_totals=totals,
+        least_weight=sums.least_weight * float(min(passes.reading.factors)),
+    )
+
+
+def prepare(
+    source: Source,
+    engine: Engine,
+    *,
+    target: str,
+    sensitive: Sequence[str] | str = (),
+    sample_weight: str | None = None,
+    features: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    min_frequency: float = 0.005,
+    max_levels: int = 50,
+    sample_size: int = 1_000_000,
+    seed: int = 0,
+    progress: Report | None = None,
+) -> PartitionedStudy:
+    """Scan partitioned data: one pass, after which any number of classifiers can be trained.
+
+    Parameters as in :func:`fairmargin.partitioned.fit`.
+    """
+    check_count(sample_size, "sample_size")
+    layout = make_layout(
+        source.schema,
+        target=target,
+        sensitive=sensitive,
+        weight=sample_weight,
+        features=features,
+        exclude=exclude,
+        categorical=categorical,
+    )
+
+    def report(done: int, total: int) -> None:
+        if progress is not None:
+            progress("scan", done, total)
+
+    sums, layout = scan(source, layout, engine, sample_size=sample_size, seed=seed, progress=report)
+    census = take_census(sums, layout)
+    encoder = fit_encoder(sums, layout, min_frequency=min_frequency, max_levels=max_levels)
+    return PartitionedStudy(source, engine, layout, encoder, census, sums, progress)

@@ -1,0 +1,219 @@
+"""Train a linear classifier on partitioned data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.constraints import Constraint, CovarianceBound, LossBound
+from fairmargin.diagnostics import measure_movement, warn_if_bought, warn_if_constant
+from fairmargin.formulations import Outcome, warn_unless_solved
+from fairmargin.formulations.task import solve_task
+from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
+from fairmargin.notions import get_notion
+from fairmargin.partitioned import solver  # noqa: F401  (registers the solvers of partitioned problems)
+from fairmargin.partitioned.contract import Engine, Source
+from fairmargin.partitioned.engines.local import LocalEngine
+from fairmargin.partitioned.passes import scores_of
+from fairmargin.partitioned.sources.parquet import ParquetSource
+from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, Report, prepare
+from fairmargin.tables.model import TabularModel
+
+__all__ = ["fit", "fit_study", "open_engine", "open_source"]
+
+Array = NDArray[np.float64]
+
+_SUPPORTED = (type(None), CovarianceBound, LossBound)
+
+
+def fit(
+    estimator: Any,
+    data: Any,
+    *,
+    target: str,
+    sensitive: Sequence[str] | str = (),
+    sample_weight: str | None = None,
+    features: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    engine: Engine | str | None = None,
+    min_frequency: float = 0.005,
+    max_levels: int = 50,
+    sample_size: int = 1_000_000,
+    seed: int = 0,
+    progress: Report | None = None,
+) -> TabularModel:
+    """Train a linear classifier on data larger than memory.
+
+    The data are read once to learn the encoding and to draw a sample, on which the descent begins, and then once per
+    Newton step until the duality gap on all rows is within the estimator's ``tol``. Memory depends on the sample and
+    on the size of a partition, not on the number of rows.
+
+    Parameters
+    ----------
+    estimator : FairLogisticRegression, FairLinearSVC or FairMarginClassifier
+        Fitted in place.
+    data : path, pattern, list of paths or Source
+        Parquet files, folders or patterns such as ``"data/*.parquet"``; or a source of partitions.
+    target : str
+        Column with the labels, of two values.
+    sensitive : sequence of str
+        Columns that the classifier must be fair to; they are no features. Text, truth values and categories are
+        groups; numbers with more than two values are taken as numbers.
+    sample_weight : str, optional
+        Column with the weights of the rows.
+    features : sequence of str, optional
+        By default all other columns, less ``exclude``.
+    categorical : sequence of str
+        Columns of numbers to take as categories.
+    engine : Engine or "local", optional
+        What works on the partitions; by default threads of this computer.
+    min_frequency, max_levels
+        As in :meth:`fairmargin.tables.TableEncoder.fit`.
+    sample_size : int
+        Rows of the sample.
+    seed : int
+        Of the sample, which does not depend on the engine.
+    progress : callable, optional
+        ``progress(name of the pass, partitions done, partitions in all)``.
+
+    Returns
+    -------
+    model : TabularModel
+        The fitted estimator with its encoder: decides on frames, and can be saved with :func:`fairmargin.io.save`.
+        ``model.estimator`` has the attributes of an in-memory fit; ``diagnostics_`` and ``n_ties_`` are those of the
+        sample.
+    """
+    _begin(estimator)
+    source, opened = open_source(data), open_engine(engine)
+    try:
+        study = prepare(
+            source,
+            opened,
+            target=target,
+            sensitive=sensitive,
+            sample_weight=sample_weight,
+            features=features,
+            exclude=exclude,
+            categorical=categorical,
+            min_frequency=min_frequency,
+            max_levels=max_levels,
+            sample_size=sample_size,
+            seed=seed,
+            progress=progress,
+        )
+        return fit_study(study, estimator)
+    finally:
+        if opened is not engine:
+            opened.close()
+
+
+def fit_study(study: PartitionedStudy, estimator: Any) -> TabularModel:
+    """Train a classifier on data that were scanned already; see :func:`fit`."""
+    _begin(estimator)
+    constraint = estimator._constraint()
+    if constraint is not None and study.census.sensitive is None:
+        raise ValueError(
+            f"{type(estimator).__name__} with the constraint {constraint!r} needs sensitive columns; name them with "
+            "sensitive=[...], or set constraint=None for an unconstrained classifier."
+        )
+    posed = study.task(estimator)
+    study.check_treatment(posed)
+    outcome = solve_task(constraint, posed.task)
+    _store(estimator, study, posed, outcome, constraint)
+    labels = tuple(str(label) for label in estimator.classes_.tolist())
+    proof = estimator.certificate_
+    if proof.status == "solved" and outcome.unconstrained is not None:
+        proof = outcome.unconstrained.certificate
+    warn_unless_solved(proof, max(posed.task.tol, proof.gap if proof.status == "solved" else 0.0))
+    facts = {
+        "data": {"rows": study.census.n_rows, "fingerprint": study.source.fingerprint},
+        "passes": {"scan": 1, **posed.passes.counts},
+        "notes": list(study.encoder.notes),
+    }
+    return TabularModel(
+        estimator, study.encoder, study.layout.target, (labels[0], labels[1]), tuple(study.layout.sensitive), facts
+    )
+
+
+def _begin(estimator: Any) -> None:
+    """Forget an earlier fit; raise unless the estimator can be trained in passes."""
+    if hasattr(estimator, "certificate_"):
+        del estimator.certificate_  # a fit that fails leaves the estimator unfitted
+    if not isinstance(estimator, FairLogisticRegression | FairLinearSVC | FairMarginClassifier):
+        raise TypeError(
+            f"{type(estimator).__name__} needs all rows in memory; partitioned data train FairLogisticRegression, "
+            "FairLinearSVC and FairMarginClassifier."
+        )
+    constraint = estimator._constraint()
+    if not isinstance(constraint, _SUPPORTED) or (isinstance(constraint, LossBound) and constraint.norm == "sum"):
+        raise ValueError(
+            f"The constraint {constraint!r} needs all rows in memory; partitioned data support CovarianceBound and "
+            "LossBound(norm='max'). Train on a sample with fit() instead."
+        )
+
+
+def _store(
+    estimator: Any,
+    study: PartitionedStudy,
+    posed: PartitionedTask,
+    outcome: Outcome,
+    constraint: Constraint | None,
+) -> None:
+    """Turn an outcome into fitted attributes, as a fit in memory does."""
+    task, solution = posed.task, outcome.solution
+    for name in Outcome.all_fitted_attributes() & set(vars(estimator)):
+        delattr(estimator, name)
+    w, b = task.coefficients(solution)
+    estimator.classes_ = task.data.classes
+    estimator.coef_, estimator.intercept_ = w[None, :], np.array([b])
+    estimator.n_features_in_ = len(w)
+    estimator.certificate_, estimator.n_iter_ = solution.certificate, solution.certificate.n_iter
+    estimator.covariance_ = estimator.unconstrained_covariance_ = estimator.multipliers_ = None
+    estimator.diagnostics_ = None
+    scores = scores_of(posed.sample.X, solution.theta, posed.passes.fit_intercept)
+    estimator.n_ties_ = int(np.count_nonzero(np.abs(scores) <= 1e-9 * (float(np.sqrt(np.mean(scores**2))) or 1.0)))
+    for name, value in outcome.fitted_attributes().items():
+        setattr(estimator, name, value)
+    sensitive = study.census.sensitive
+    if sensitive is None or posed.sample_sensitive is None:
+        return
+    rows = task.problem.rows
+    multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows))
+    estimator.covariance_ = sensitive.series(rows @ solution.theta, "covariance")
+    estimator.multipliers_ = sensitive.series(multipliers[: len(rows)], "multiplier")
+    if outcome.unconstrained is None:
+        return
+    free = outcome.unconstrained
+    estimator.unconstrained_covariance_ = sensitive.series(rows @ free.theta, "covariance")
+    before = scores_of(posed.sample.X, free.theta, posed.passes.fit_intercept)
+    notion = get_notion(getattr(constraint, "notion", "selection_rate"))
+    weight = posed.sample.people_weight
+    centred = notion.centred(posed.sample_sensitive, posed.sample.y, weight)
+    estimator.diagnostics_ = measure_movement(centred, weight, before, scores)
+    warn_if_bought(estimator.diagnostics_, sensitive.labels)
+    warn_if_constant(before, scores)
+
+
+def open_source(data: Any) -> Source:
+    """Return a source: one that was given, or that of Parquet files."""
+    if isinstance(data, str | Path):
+        return ParquetSource(data)
+    if hasattr(data, "partitions") and hasattr(data, "fingerprint"):
+        return data
+    if isinstance(data, Iterable):
+        return ParquetSource(list(data))
+    raise TypeError(f"data must be a path, a pattern, a list of paths or a source of partitions, got {type(data)}.")
+
+
+def open_engine(engine: Engine | str | None) -> Engine:
+    """Return an engine: one that was given, or threads of this computer."""
+    if engine is None or engine == "local":
+        return LocalEngine()
+    if isinstance(engine, str):
+        raise ValueError(f"engine must be an engine or 'local', got {engine!r}.")
+    return engine

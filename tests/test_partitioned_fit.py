@@ -1,0 +1,286 @@
+"""Training on partitioned data: the same classifiers as in memory, with proofs of their own."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import recompute
+from fairmargin import (
+    CovarianceBound,
+    FairLinearSVC,
+    FairLogisticRegression,
+    FairMarginClassifier,
+    FairSVC,
+    IndividualLossBound,
+    LossBound,
+)
+from fairmargin.exceptions import DataError, DisparateTreatmentError
+from fairmargin.io import load, save
+from fairmargin.partitioned.engines.local import LocalEngine
+from fairmargin.partitioned.passes import Request
+from fairmargin.partitioned.sources import parquet as parquet_source
+from fairmargin.partitioned.sources.parquet import ParquetSource
+from fairmargin.partitioned.study import prepare
+from fairmargin.partitioned.training import fit, fit_study
+from partitioned_data import people, write
+
+pytestmark = pytest.mark.numerical
+
+ALL = ("sex", "origin", "age", "weight")
+
+
+@pytest.fixture(autouse=True)
+def _small_partitions(monkeypatch):
+    monkeypatch.setattr(parquet_source, "FEW_ROWS", 1)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return people()
+
+
+@pytest.fixture(scope="module")
+def folder(frame, tmp_path_factory):
+    return write(frame, tmp_path_factory.mktemp("people"))
+
+
+def train(estimator, data, sensitive=("sex",), weight=None, sample_size=4000, n_jobs=1, **more):
+    left_out = [name for name in ALL if name not in sensitive and name != weight]
+    return fit(
+        estimator,
+        data,
+        target="y",
+        sensitive=sensitive,
+        sample_weight=weight,
+        exclude=left_out,
+        sample_size=sample_size,
+        engine=LocalEngine(n_jobs),
+        **more,
+    )
+
+
+CASES = {
+    "c = 0": (FairLogisticRegression(), ("sex",), None),
+    "unconstrained": (FairLogisticRegression(constraint=None), ("sex",), None),
+    "seven columns and weights": (
+        FairLogisticRegression(0.1, constraint=CovarianceBound(0.01), class_weight="balanced"),
+        ("sex", "origin", "age"),
+        "weight",
+    ),
+    "relative": (FairLogisticRegression(constraint=CovarianceBound(0.3, relative=True)), ("origin",), None),
+    "equal opportunity": (
+        FairLogisticRegression(constraint=CovarianceBound(0.0, notion="true_positive_rate")),
+        ("sex", "age"),
+        "weight",
+    ),
+    "no intercept": (FairLogisticRegression(fit_intercept=False), ("sex",), None),
+    "squared hinge": (FairLinearSVC(loss="squared_hinge", class_weight={0: 2.0}), ("sex",), "weight"),
+    "modified huber": (FairMarginClassifier("modified_huber", pos_label=0), ("origin",), None),
+    "smoothed hinge": (FairMarginClassifier("smoothed_hinge"), ("sex",), None),
+    "hinge": (FairLinearSVC(0.01), ("sex",), None),
+    "hinge, weights": (FairLinearSVC(0.01, constraint=CovarianceBound(0.02)), ("origin",), "weight"),
+    "loss bound": (FairLogisticRegression(constraint=LossBound(0.01)), ("sex",), None),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_as_in_memory(case, frame, folder):
+    estimator, sensitive, weight = CASES[case]
+    estimator = clone(estimator)
+    model = train(estimator, folder, sensitive, weight)
+    X = model.encoder.transform(frame)
+    weights = None if weight is None else frame[weight]
+    twin = clone(estimator).fit(X, frame["y"], sample_weight=weights, sensitive_features=frame[list(sensitive)])
+    proof, other = estimator.certificate_, twin.certificate_
+    assert proof.status == "solved"
+    assert proof.gap <= estimator.tol
+    # Both bounds hold for both classifiers, up to the rounding of sums of as many terms.
+    unit = other.objective
+    if not isinstance(estimator.constraint, LossBound):
+        assert other.dual_bound <= proof.objective + 1e-12 * unit
+        assert proof.dual_bound <= other.objective + 1e-12 * unit
+        # 1/2 |w - w'|^2 is at most the gap of either, since the penalty is strongly convex.
+        apart = estimator.coef_ - twin.coef_
+        assert 0.5 * np.sum(apart**2) <= (proof.gap + other.gap + 1e-12) * unit
+    np.testing.assert_array_equal(estimator.classes_, twin.classes_)
+    if estimator.constraint is not None:
+        assert list(estimator.covariance_.index) == list(twin.covariance_.index)
+        np.testing.assert_allclose(estimator.covariance_, twin.covariance_, atol=1e-4)
+    kept = recompute.trained(estimator, X, frame["y"], weights, frame[list(sensitive)])
+    assert recompute.faults(estimator, *kept) == []
+
+
+def test_the_objective_at_a_point_is_that_of_memory(frame, folder):
+    """1e-12 relative, whatever the layout of the files."""
+    twin = None
+    for files, row_group in ((1, 10**6), (3, 2500), (7, 611)):
+        data = write(frame, folder.parent / f"layout-{files}", files, row_group)
+        study = prepare(
+            ParquetSource(data),
+            LocalEngine(2),
+            target="y",
+            sensitive=["origin"],
+            sample_weight="weight",
+            exclude=["sex", "age"],
+            sample_size=3000,
+        )
+        posed = study.task(FairLogisticRegression())
+        if twin is None:
+            X = study.encoder.transform(frame)
+            twin = FairLogisticRegression().fit(
+                X, frame["y"], sample_weight=frame["weight"], sensitive_features=frame[["origin"]]
+            )
+        theta = np.append(twin.coef_[0], twin.intercept_)
+        (sums,) = posed.passes.evaluate([Request(theta, posed.task.problem.loss, True)])
+        value = sums.loss.sum() + posed.task.problem.penalty(theta)
+        assert value == pytest.approx(twin.certificate_.objective, rel=1e-12)
+        rows = posed.task.problem.rows @ theta
+        np.testing.assert_allclose(rows, twin.covariance_, rtol=0, atol=1e-12)
+        # The Hessian, from the twin's data.
+        Xa = np.column_stack([X, np.ones(len(X))])
+        p = 1 / (1 + np.exp(-Xa @ theta))
+        expected = Xa.T @ (Xa * (frame["weight"].to_numpy() * p * (1 - p))[:, None])
+        np.testing.assert_allclose(sums.hessian, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+def test_the_encoder_is_that_of_all_rows(frame, folder):
+    from fairmargin.tables import TableEncoder
+
+    encoder = train(FairLogisticRegression(), folder).encoder
+    twin = TableEncoder.fit(frame.drop(columns=["y", *ALL]))
+    assert encoder.feature_names == twin.feature_names
+    np.testing.assert_allclose(encoder.transform(frame), twin.transform(frame), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("estimator", [FairLogisticRegression(), FairLinearSVC(0.01)])
+def test_the_number_of_workers_changes_no_bit(estimator, folder):
+    models = [train(clone(estimator), folder, ("sex", "origin"), "weight", n_jobs=n) for n in (1, 2, 3)]
+    for other in models[1:]:
+        np.testing.assert_array_equal(models[0].estimator.coef_, other.estimator.coef_)
+        assert models[0].estimator.certificate_ == other.estimator.certificate_
+
+
+def test_few_passes(folder):
+    model = train(FairLogisticRegression(), folder, sample_size=15_000)
+    assert model.facts["passes"] == {"scan": 1, "evaluate": model.facts["passes"]["evaluate"]}
+    assert model.facts["passes"]["evaluate"] <= 4
+
+
+def test_decides_on_frames_and_can_be_saved(frame, folder, tmp_path):
+    model = train(FairLogisticRegression(), folder)
+    save(model, tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    decided = model.decide(frame.head(500))
+    assert decided.equals(again.decide(frame.head(500)))
+    assert set(decided["decision"]) == {"0", "1"}
+    assert model.facts["data"]["rows"] == len(frame)
+
+
+def test_many_classifiers_after_one_scan(folder):
+    study = prepare(
+        ParquetSource(folder), LocalEngine(1), target="y", sensitive=["sex"], exclude=["origin", "age", "weight"]
+    )
+    for constraint in (None, CovarianceBound(0.05)):
+        model = fit_study(study, FairLogisticRegression(constraint=constraint))
+        assert model.estimator.certificate_.status == "solved"
+
+
+def test_sorted_data(frame, tmp_path):
+    """Partitions with one class or one group alone are fine."""
+    data = write(frame.sort_values(["y", "sex"]), tmp_path / "sorted")
+    estimator, twin = FairLogisticRegression(), FairLogisticRegression()
+    model = train(estimator, data)
+    twin.fit(model.encoder.transform(frame), frame["y"], sensitive_features=frame["sex"])
+    assert estimator.certificate_.objective == pytest.approx(twin.certificate_.objective, rel=1e-9)
+
+
+def test_truth_values_and_numbers_as_groups(frame, tmp_path):
+    frame = frame.assign(sex=(frame["sex"] == "man").astype(int), y=frame["y"] == 1)
+    data = write(frame, tmp_path / "numbers")
+    estimator = FairLogisticRegression()
+    model = train(estimator, data)
+    assert list(estimator.covariance_.index) == [("sex", 1)]
+    assert estimator.classes_.tolist() == [False, True]
+    assert set(model.decide(frame.head(100))["decision"]) == {"False", "True"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": 1}, "has 1 values in all data"),
+        ({"sex": "man"}, "only one group"),
+        ({"weight": -1.0}, "negative values in part-0.parquet"),
+        ({"weight": 0.0}, "Every weight is zero"),
+    ],
+)
+def test_whole_data_without_a_class_or_group(change, message, frame, tmp_path):
+    data = write(frame.assign(**change), tmp_path / "bad")
+    with pytest.raises(ValueError, match=message):
+        train(FairLogisticRegression(), data, weight="weight")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, None])
+def test_a_number_that_is_none(value, frame, tmp_path):
+    frame = frame.copy()
+    frame.loc[12_600:12_602, "x2"] = value
+    data = write(frame, tmp_path / "bad")
+    with pytest.raises(DataError, match=r"'x2' has 3 values .* in .*part-1\.parquet, row group 1"):
+        train(FairLogisticRegression(), data)
+
+
+def test_missing_labels(frame, tmp_path):
+    frame = frame.assign(y=frame["y"].where(frame.index != 7))
+    with pytest.raises(DataError, match=r"missing for 1 rows in .*part-0"):
+        train(FairLogisticRegression(), write(frame, tmp_path / "bad"))
+
+
+def test_missing_categories_are_a_level(frame, tmp_path):
+    frame = frame.assign(job=frame["job"].where(frame["x0"] < 1), sex=frame["sex"].where(frame["x1"] < 1.5))
+    model = train(FairLogisticRegression(), write(frame, tmp_path / "holes"))
+    assert "job=(missing)" in model.encoder.feature_names
+    assert ("sex", "(missing)") in model.estimator.covariance_.index
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target": "z"}, "There is no target column 'z'"),
+        ({"target": "y", "sensitive": ["sx"]}, "did you mean 'sex'"),
+        ({"target": "y", "sensitive": ["y"]}, "must be different columns"),
+        ({"target": "y", "sensitive": ["sex"], "features": ["x0", "sex"]}, "cannot be a feature"),
+        ({"target": "y"}, "needs sensitive columns"),
+        ({"target": "x0", "sensitive": ["sex"]}, "exactly two are needed"),
+    ],
+)
+def test_columns_that_cannot_be(arguments, message, folder):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        fit(FairLogisticRegression(), folder, engine=LocalEngine(1), **arguments)
+
+
+def test_a_copy_of_a_sensitive_column(frame, tmp_path):
+    data = write(frame.assign(title=np.where(frame["sex"] == "man", "Mr", "Ms")), tmp_path / "copy")
+    with pytest.raises(DisparateTreatmentError, match="Leave the column 'title' out"):
+        train(FairLogisticRegression(), data)
+
+
+def test_what_needs_memory_says_so(folder):
+    with pytest.raises(TypeError, match="FairSVC needs all rows in memory"):
+        fit(FairSVC(), folder, target="y", sensitive=["sex"])
+    with pytest.raises(ValueError, match=r"IndividualLossBound.* needs all rows in memory"):
+        fit(FairLogisticRegression(constraint=IndividualLossBound(0.1)), folder, target="y", sensitive=["sex"])
+
+
+def test_a_failed_fit_leaves_nothing_behind(folder):
+    estimator = FairLogisticRegression()
+    train(estimator, folder)
+    with pytest.raises(DataError), warnings.catch_warnings():
+        train(estimator, folder, sensitive=("nobody",))
+    assert not estimator.__sklearn_is_fitted__()
+
+
+def test_too_few_iterations_warn(folder):
+    with pytest.warns(UserWarning, match="iteration limit"):
+        train(FairLogisticRegression(max_iter=1), folder, sample_size=500)
