@@ -1,0 +1,72 @@
+"""The classes of this package that a saved model may hold, by name, for formats that ask what to trust."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from importlib import import_module
+
+from sklearn.base import BaseEstimator
+
+__all__ = ["trusted_types"]
+
+# What fitted estimators hold beside constraints, losses and notions.
+_RECORDS = (
+    "fairmargin.diagnostics.Movement",
+    "fairmargin.formulations.necessity.Necessity",
+    "fairmargin.guarantee.record.GroupRecord",
+    "fairmargin.guarantee.record.Guarantee",
+    "fairmargin.kernel.matrix.Kernel",
+    "fairmargin.problem.Certificate",
+    "fairmargin.trees.forest.Forest",
+    # of the default ensemble of FairTreeClassifier, beyond what skops trusts by itself
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+)
+
+
+def trusted_types() -> list[str]:
+    """Return the names of the classes that a fitted model of this package may hold.
+
+    ``skops.io.load`` constructs only what its caller trusts. These classes are plain records and estimators: loading
+    them runs no code from the file. Ensembles of LightGBM, XGBoost or CatBoost within a ``FairTreeClassifier`` are not
+    on the list; ``skops.io.get_untrusted_types`` names what a file needs beyond it.
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> from fairmargin.io import trusted_types
+    >>> "fairmargin.linear.FairLogisticRegression" in trusted_types()
+    True
+    """
+    return sorted({*_RECORDS, *map(_name, _estimators()), *map(_name, _described())})
+
+
+def _name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _estimators() -> Iterator[type]:
+    """Yield the public estimators."""
+    package = import_module("fairmargin")
+    for name in package.__all__:
+        value = getattr(package, name)
+        if inspect.isclass(value) and issubclass(value, BaseEstimator):
+            yield value
+
+
+def _described() -> Iterator[type]:
+    """Yield the constraints, losses and notions of the package, not those that others have added."""
+    roots = (("constraints", "Constraint"), ("losses", "Loss"), ("notions", "Notion"))
+    for module, root in roots:
+        for cls in _subclasses(getattr(import_module(f"fairmargin.{module}"), root)):
+            if cls.__module__.startswith(f"fairmargin.{module}"):
+                yield cls
+
+
+def _subclasses(cls: type) -> Iterator[type]:
+    for below in cls.__subclasses__():
+        yield below
+        yield from _subclasses(below)
