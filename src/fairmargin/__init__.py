@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
     from fairmargin.membership import Membership
     from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
+    from fairmargin.cards import model_card
     from fairmargin.trees import FairTreeClassifier, LeafFeatures
 
 __version__ = "0.1.0"
@@ -55,6 +56,7 @@ _HOME = {
     "certify": "guarantee",
     "cv_score": "metrics",
     "decision_boundary_covariance": "metrics",
+    "model_card": "cards",
     "p_rule": "metrics",
     "positive_rates": "metrics",
 }
@@ -87,6 +89,7 @@ __all__ = [
     "certify",
     "cv_score",
     "decision_boundary_covariance",
+    "model_card",
     "p_rule",
     "positive_rates",
 ]

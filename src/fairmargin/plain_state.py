@@ -48,7 +48,9 @@ def _pack(value: Any) -> Any:
 def _unpack(value: Any) -> Any:
     mark = value.get(_MARK) if isinstance(value, dict) else None
     if mark == _SERIES:
-        return pd.Series(np.asarray(value["values"]), index=_index(value["labels"], value["names"]), name=value["name"])
+        return pd.Series(
+            np.asarray(value["values"]), index=_index(value["labels"], value["names"]), name=value["name"]
+        )
     if mark == _FRAME:
         return pd.DataFrame(dict(value["columns"]), index=pd.Index(value["labels"]))
     return value

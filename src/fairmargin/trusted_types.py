@@ -28,8 +28,8 @@ def trusted_types() -> list[str]:
     """Return the names of the classes that a fitted model of this package may hold.
 
     ``skops.io.load`` constructs only what its caller trusts. These classes are plain records and estimators: loading
-    them runs no code from the file. Ensembles of LightGBM, XGBoost or CatBoost within a ``FairTreeClassifier`` are not
-    on the list; ``skops.io.get_untrusted_types`` names what a file needs beyond it.
+    them runs no code from the file. Ensembles of LightGBM, XGBoost or CatBoost within a ``FairTreeClassifier`` are
+    not on the list; ``skops.io.get_untrusted_types`` names what a file needs beyond it.
 
     Returns
     -------
@@ -67,6 +67,7 @@ def _described() -> Iterator[type]:
 
 
 def _subclasses(cls: type) -> Iterator[type]:
+    below: type
     for below in cls.__subclasses__():
         yield below
         yield from _subclasses(below)

@@ -1,0 +1,87 @@
+"""Model cards: figures that were counted by hand, text that Markdown reads as text, and what is missing said."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fairmargin import CertifiedClassifier, FairLogisticRegression, PRuleBound, model_card, p_rule
+from fairmargin.datasets import make_linear_synthetic
+
+X, y, z = make_linear_synthetic(400, random_state=0)
+sex = pd.DataFrame({"sex": np.where(z == 1, "m", "f")})
+
+
+@pytest.fixture(scope="module")
+def clf():
+    return FairLogisticRegression().fit(X, y, sensitive_features=sex)
+
+
+def cells(card, first):
+    """Return the cells of the row of a table that begins with ``first``."""
+    (row,) = [line for line in card.splitlines() if line.startswith(f"| {first} |")]
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def test_figures_are_those_of_the_decisions(clf):
+    card = model_card(clf, X, y, sensitive_features=sex)
+    accepted, deserving, women = clf.predict(X) == 1, y == 1, sex["sex"] == "f"
+    assert cells(card, "f")[1:] == [
+        str(women.sum()),
+        f"{accepted[women].mean():.1%}",
+        f"{accepted[women & deserving].mean():.1%}",
+        f"{accepted[women & ~deserving].mean():.1%}",
+        f"{(accepted != deserving)[women].mean():.1%}",
+    ]
+    assert cells(card, "accuracy")[1] == f"{(accepted == deserving).mean():.1%}"
+    assert cells(card, "p%-rule")[1] == f"{p_rule(y, clf.predict(X), sensitive_features=sex):.1f}%"
+    assert cells(card, "relative gap")[1] == f"{clf.certificate_.gap:.1e}"
+    assert "Not stated" in card
+    assert "nothing is promised" in card
+
+
+def test_weights_count(clf):
+    weight = np.random.default_rng(0).integers(1, 4, len(y))
+    repeated = np.repeat(np.arange(len(y)), weight)
+    one = model_card(clf, X, y, sensitive_features=sex, sample_weight=weight)
+    other = model_card(clf, X[repeated], y[repeated], sensitive_features=sex.iloc[repeated].reset_index(drop=True))
+    for first in ("accuracy", "p%-rule", "positive rate"):
+        assert cells(one, first) == cells(other, first)
+    assert cells(one, "m")[2:] == cells(other, "m")[2:]
+
+
+def test_texts_of_others_stay_text(clf):
+    strange = sex.replace({"m": "m|<b>"})
+    card = model_card(
+        clf, X, y, sensitive_features=strange, title="a\n# b", intended_use="*all*", limits=["old | data"]
+    )
+    assert card.startswith("# a \\# b\n")
+    assert "| m\\|&lt;b&gt; |" in card
+    assert "\\*all\\*" in card
+    assert "- old \\| data" in card
+
+
+def test_guarantees_are_told():
+    pipe = make_pipeline(StandardScaler(), FairLogisticRegression(constraint=PRuleBound(40, confidence=0.9)))
+    certified = CertifiedClassifier(pipe).fit(X, y, sensitive_features=sex)
+    card = model_card(certified, X, y, sensitive_features=sex)
+    assert "Tested on 200 people not used in training" in card
+    assert "PRuleBound(p=40" in card
+
+
+def test_classifiers_of_others_have_no_proof():
+    card = model_card(LogisticRegression().fit(X, y), X, y, sensitive_features=sex)
+    assert "carries no certificate" in card
+
+
+def test_bad_input(clf):
+    with pytest.raises(ValueError, match="not a class of the model"):
+        model_card(clf, X, np.where(y == 1, "yes", "no"), sensitive_features=sex)
+    with pytest.raises(ValueError, match="method must be one of"):
+        model_card(clf, X, y, sensitive_features=sex, method="other")
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model_card(clf, X, y[:10], sensitive_features=sex)
+    with pytest.raises(ValueError, match="groups"):
+        model_card(clf, X, y, sensitive_features=np.linspace(0.0, 1.0, len(y)))
