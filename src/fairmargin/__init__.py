@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fairmargin.cards import model_card
     from fairmargin.constraints import CovarianceBound, IndividualLossBound, LossBound, PRuleBound
     from fairmargin.exceptions import (
         ApproximationWarning,
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
     from fairmargin.membership import Membership
     from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
-    from fairmargin.cards import model_card
     from fairmargin.trees import FairTreeClassifier, LeafFeatures
 
 __version__ = "0.1.0"

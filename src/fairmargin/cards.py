@@ -166,12 +166,13 @@ def _overall(
     shares = {"accuracy": accepted == deserving, "positive rate": accepted, "positive rate of the labels": deserving}
     rows = [(name, percent(float(np.average(which, weights=weight)))) for name, which in shares.items()]
     rows.append(("p%-rule", NONE if np.isnan(rule) else f"{rule:.1f}%"))
-    return [f"Measured on {people(len(accepted))}. The p%-rule: {RULES[method][1]}.", _table(("figure", "value"), rows)]
+    return [
+        f"Measured on {people(len(accepted))}. The p%-rule: {RULES[method][1]}.",
+        _table(("figure", "value"), rows),
+    ]
 
 
-def _groups(
-    attribute: Attribute, accepted: NDArray[np.bool_], deserving: NDArray[np.bool_], weight: Array
-) -> str:
+def _groups(attribute: Attribute, accepted: NDArray[np.bool_], deserving: NDArray[np.bool_], weight: Array) -> str:
     """Return rates and error rates of the groups of an attribute."""
     rates: list[GroupCounts] = [
         count_groups(attribute, accepted, weight),
