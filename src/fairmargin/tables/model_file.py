@@ -59,9 +59,9 @@ def save(model: Any, path: str | Path) -> None:
     model : FairLogisticRegression, FairLinearSVC, FairMarginClassifier, FairSVC, Pipeline or TabularModel
         Fitted. A pipeline ends in one of these classifiers; its other steps may be a :class:`CategoryEncoder` and
         scikit-learn's scalers, encoders and ``SimpleImputer``. A ``TabularModel`` is a classifier with the encoding
-        of its table. No other estimator can be saved so: ``FairTreeClassifier`` holds an ensemble of another library and
-        ``CertifiedClassifier`` any classifier, which skops (see :func:`fairmargin.io.trusted_types`) or ``pickle``
-        can keep.
+        of its table. No other estimator can be saved so: ``FairTreeClassifier`` holds an ensemble of another library
+        and ``CertifiedClassifier`` any classifier, which skops (see :func:`fairmargin.io.trusted_types`) or
+        ``pickle`` can keep.
     path : path
         An existing file is replaced at once, when the new one is complete.
     """
