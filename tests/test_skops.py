@@ -28,6 +28,7 @@ from fairmargin import (
 )
 from fairmargin.datasets import make_linear_synthetic
 from fairmargin.io import trusted_types
+from fairmargin.notions import EqualizedOdds
 
 LOSSES = ["logistic", "hinge", "squared_hinge", "smoothed_hinge", "modified_huber"]
 ESTIMATORS = {
@@ -50,6 +51,8 @@ CONSTRAINTS = {
     "rule on decisions": PRuleBound(80, path="decisions"),
     "confidence": PRuleBound(40, confidence=0.9),
     "opportunity": CovarianceBound(0.0, notion="true_positive_rate"),
+    "odds": CovarianceBound(0.0, notion=EqualizedOdds()),
+    "errors": LossBound(0.05, notion="error_rate"),
 }
 
 
