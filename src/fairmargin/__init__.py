@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairmargin.cards import model_card
     from fairmargin.constraints import CovarianceBound, IndividualLossBound, LossBound, PRuleBound
     from fairmargin.exceptions import (
         ApproximationWarning,
@@ -23,6 +22,12 @@ if TYPE_CHECKING:
     from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
     from fairmargin.membership import Membership
     from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
+    from fairmargin.multiclass import (
+        FairMultinomialLogisticRegression,
+        FairOneVsRestClassifier,
+        class_p_rules,
+        class_rates,
+    )
     from fairmargin.trees import FairTreeClassifier, LeafFeatures
 
 __version__ = "0.1.0"
@@ -38,6 +43,8 @@ _HOME = {
     "FairLinearSVC": "linear",
     "FairLogisticRegression": "linear",
     "FairMarginClassifier": "linear",
+    "FairMultinomialLogisticRegression": "multiclass",
+    "FairOneVsRestClassifier": "multiclass",
     "FairSVC": "kernel",
     "FairTreeClassifier": "trees",
     "FairnessFrontier": "frontier",
@@ -54,9 +61,10 @@ _HOME = {
     "SmallGroupWarning": "exceptions",
     "TrivialClassifierWarning": "exceptions",
     "certify": "guarantee",
+    "class_p_rules": "multiclass",
+    "class_rates": "multiclass",
     "cv_score": "metrics",
     "decision_boundary_covariance": "metrics",
-    "model_card": "cards",
     "p_rule": "metrics",
     "positive_rates": "metrics",
 }
@@ -70,6 +78,8 @@ __all__ = [
     "FairLinearSVC",
     "FairLogisticRegression",
     "FairMarginClassifier",
+    "FairMultinomialLogisticRegression",
+    "FairOneVsRestClassifier",
     "FairSVC",
     "FairTreeClassifier",
     "FairnessFrontier",
@@ -87,9 +97,10 @@ __all__ = [
     "TrivialClassifierWarning",
     "__version__",
     "certify",
+    "class_p_rules",
+    "class_rates",
     "cv_score",
     "decision_boundary_covariance",
-    "model_card",
     "p_rule",
     "positive_rates",
 ]

@@ -24,7 +24,6 @@ from fairmargin.formulations.task import FeatureMap
 from fairmargin.guarantee.learning import learn_then_test
 from fairmargin.losses import LogisticLoss, Loss
 from fairmargin.notions import get_notion
-from fairmargin.plain_state import PlainState
 from fairmargin.problem import Certificate
 from fairmargin.strata import encode_strata
 from fairmargin.validation import (
@@ -40,7 +39,6 @@ __all__ = ["FairClassifier", "document"]
 
 Array = NDArray[np.float64]
 
-_OF_CONSTRAINT = "constraint__"  # how parameters of the constraint begin in those of the estimator
 _TESTED = ("guarantee_", "trained_rows_")  # fitted attributes of a rule that was tested
 
 _PARAMETERS = """
@@ -121,7 +119,7 @@ def document(cls: type) -> type:
     return cls
 
 
-class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
+class FairClassifier(ClassifierMixin, BaseEstimator):
     """Base of the estimators; subclasses fill in the loss, the features and the score."""
 
     C: float
@@ -265,21 +263,6 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
     def _weight_of_loss(self, data: TrainingData) -> float:
         """Return ``C``, checked."""
         return check_number(self.C, "C", positive=True, allow_inf=True)
-
-    def set_params(self, **params: Any) -> Any:
-        """Set parameters, also those of the constraint (``constraint__c=0.1``); return the estimator.
-
-        Constraints are immutable: the estimator gets a changed copy of its own.
-        """
-        nested = {name: value for name, value in params.items() if name.startswith(_OF_CONSTRAINT)}
-        super().set_params(**{name: value for name, value in params.items() if name not in nested})
-        if nested:
-            constraint = self._constraint()
-            if not isinstance(constraint, Constraint):
-                raise ValueError(f"{next(iter(nested))!r} needs a constraint to change; this one is {constraint!r}.")
-            inner = {name.removeprefix(_OF_CONSTRAINT): value for name, value in nested.items()}
-            self.constraint = constraint.set_params(**inner)
-        return self
 
     def _constraint(self) -> Constraint | None:
         constraint = self.constraint

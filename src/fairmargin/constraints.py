@@ -7,7 +7,7 @@ once there are data; here are only the words and the checks that need none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
@@ -35,24 +35,6 @@ class Constraint:
     """
 
     notion: str | Notion = "selection_rate"
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name, as scikit-learn's ``clone`` and searches ask for them."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
-
-    def set_params(self, **params: Any) -> Any:
-        """Return a constraint with some parameters changed; this one stays as it is.
-
-        ``estimator.set_params(constraint__c=0.1)`` puts the changed constraint into the estimator, so that
-        ``constraint__c`` can be searched over.
-        """
-        known = self.get_params()
-        unknown = sorted(set(params) - set(known))
-        if unknown:
-            raise ValueError(
-                f"{type(self).__name__} has no parameter {unknown[0]!r}; it has {', '.join(map(repr, known))}."
-            )
-        return type(self)(**{**known, **params})
 
     def __repr__(self) -> str:
         declared = getattr(type(self), "__dataclass_fields__", {})

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from typing import Any
 
 __all__ = [
     "NONE",
     "clean",
-    "escape_markdown",
     "interval",
     "people",
     "percent",
@@ -41,12 +39,6 @@ def clean(text: Any) -> str:
         else:
             kept.append(character)
     return "".join(kept)
-
-
-def escape_markdown(text: Any) -> str:
-    """Return text on one line that Markdown, and HTML in Markdown, read as nothing but text."""
-    line = clean(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_{}\[\]|#~])", r"\\\1", line)
 
 
 def shorten(text: Any, width: int = 60) -> str:

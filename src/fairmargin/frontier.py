@@ -24,7 +24,6 @@ from fairmargin.formulations import Task
 from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
 from fairmargin.frontier_points import CovariancePoints, LevelPoints, Point, TrainingTuple
 from fairmargin.notions import Condition, get_notion
-from fairmargin.plain_state import PlainState
 from fairmargin.problem import Certificate
 from fairmargin.sensitive import Sensitive, encode_sensitive
 from fairmargin.strata import encode_strata, within_strata
@@ -35,7 +34,7 @@ __all__ = ["FairnessFrontier", "FrontierDisplay"]
 Array = NDArray[np.float64]
 
 
-class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
+class FairnessFrontier(MetaEstimatorMixin, BaseEstimator):
     """The accuracy/fairness frontier of an estimator of this package, or of a pipeline that ends in one.
 
     Parameters

@@ -28,7 +28,6 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 
 from fairmargin.decisions import GroupCounts, count_groups, highest_difference, least_ratio
-from fairmargin.frames import in_library_of
 from fairmargin.inputs import check_container
 from fairmargin.intersections import with_intersections
 from fairmargin.notions import Condition, Notion, compare, get_notion
@@ -134,11 +133,8 @@ def positive_rates(
     notion: Any = "selection_rate",
     strata: Any = None,
     intersections: Any = False,
-) -> Any:
+) -> pd.DataFrame:
     """Return the rate of every group, one row per attribute and category (and condition, if there are several).
-
-    A pandas frame with these two as its index; of polars or pyarrow attributes, a frame of that library with the
-    columns ``attribute`` and ``category``.
 
     Columns: ``people`` (count of those who count), ``weight`` (sum of weights), ``positives`` (weight of the counted
     decisions: the positive ones, or the errors of an error rate), ``rate``, ``rate_of_rest`` (of everybody else) and
@@ -149,7 +145,7 @@ def positive_rates(
     asked = _Asked(notion, strata, intersections)
     counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label, asked=asked)
     several = any(c.among for c in counts)
-    return in_library_of(sensitive_features, pd.concat([_rates_table(c, several) for c in counts]))
+    return pd.concat([_rates_table(c, several) for c in counts])
 
 
 def decision_boundary_covariance(

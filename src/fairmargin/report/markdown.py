@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fairmargin import formatting
-from fairmargin.formatting import escape_markdown as _plain
 from fairmargin.report.terminal import training_rows
 
 __all__ = ["to_markdown"]
@@ -29,6 +29,13 @@ def to_markdown(summary: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
     settings = ", ".join(f"{_plain(key)} = {_plain(value)}" for key, value in summary["settings"].items())
     return "\n".join([*lines, "## Settings", "", settings, "", f"Made with {versions}."]) + "\n"
+
+
+def _plain(value: Any) -> str:
+    """Return text on one line that Markdown, and HTML in Markdown, read as nothing but text."""
+    line = formatting.clean(value)
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]|#~])", r"\\\1", line)
 
 
 def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:

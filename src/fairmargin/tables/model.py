@@ -10,7 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
-from fairmargin.frames import as_pandas, in_library_of
 from fairmargin.tables.encoding import TableEncoder
 
 __all__ = ["TabularModel"]
@@ -32,19 +31,16 @@ class TabularModel:
     sensitive: tuple[str, ...]
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def scores(self, frame: Any) -> Array:
-        """Return ``f(x)`` of every row of a frame (pandas, polars, pyarrow)."""
-        scores = np.asarray(self.estimator.decision_function(self.encoder.compact(as_pandas(frame))))
+    def scores(self, frame: pd.DataFrame) -> Array:
+        """Return ``f(x)`` of every row."""
+        scores = np.asarray(self.estimator.decision_function(self.encoder.compact(frame)))
         wrong = np.flatnonzero(~np.isfinite(scores))
         if len(wrong):
             raise DataError(f"Row {wrong[0] + 1:,} has no finite score under this model; its numbers are too large.")
         return scores
 
-    def decide(self, frame: Any) -> Any:
-        """Return decision (as text of the target), score and, if there is one, probability of every row.
-
-        The result is a frame of the library that the given frame is of.
-        """
+    def decide(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return decision (as text of the target), score and, if there is one, probability of every row."""
         scores = self.scores(frame)
         words = np.array(self.labels, dtype=object)[(scores >= 0).astype(int)]
         result = pd.DataFrame({"decision": words, "score": scores})
@@ -52,4 +48,4 @@ class TabularModel:
             from scipy.special import expit
 
             result["probability"] = expit(scores)
-        return in_library_of(frame, result)
+        return result

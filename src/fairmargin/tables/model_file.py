@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.atomic_write import write_atomic
@@ -31,7 +30,6 @@ from fairmargin.exceptions import ModelFileError
 from fairmargin.formatting import shorten
 from fairmargin.tables.encoding import TableEncoder
 from fairmargin.tables.model import TabularModel
-from fairmargin.tables.pipeline_file import PIPELINE, pipeline_from_plain, pipeline_to_plain
 from fairmargin.tables.plain_data import from_plain, parse_json, to_plain
 
 __all__ = ["FORMAT_VERSION", "ModelFileError", "load", "save", "to_json"]
@@ -52,16 +50,14 @@ _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, Overflow
 
 
 def save(model: Any, path: str | Path) -> None:
-    """Write a fitted linear or kernel classifier, a pipeline or a ``TabularModel``, to a JSON file.
+    """Write a fitted linear or kernel classifier, or a ``TabularModel``, to a JSON file.
 
     Parameters
     ----------
-    model : FairLogisticRegression, FairLinearSVC, FairMarginClassifier, FairSVC, Pipeline or TabularModel
-        Fitted. A pipeline ends in one of these classifiers; its other steps may be a :class:`CategoryEncoder` and
-        scikit-learn's scalers, encoders and ``SimpleImputer``. A ``TabularModel`` is a classifier with the encoding
-        of its table. No other estimator can be saved so: ``FairTreeClassifier`` holds an ensemble of another library
-        and ``CertifiedClassifier`` any classifier, which skops (see :func:`fairmargin.io.trusted_types`) or
-        ``pickle`` can keep.
+    model : FairLogisticRegression, FairLinearSVC, FairMarginClassifier, FairSVC or TabularModel
+        Fitted; a ``TabularModel`` is one of these with the encoding of its table. No other estimator can be saved:
+        ``FairTreeClassifier`` holds an ensemble of another library and ``CertifiedClassifier`` any classifier, which
+        only ``pickle`` (or joblib) can keep.
     path : path
         An existing file is replaced at once, when the new one is complete.
     """
@@ -190,14 +186,11 @@ def _model_from_plain(plain: Mapping[str, Any]) -> Any:
 
 
 def _estimator_to_plain(estimator: Any) -> dict[str, Any]:
-    if isinstance(estimator, Pipeline):
-        return pipeline_to_plain(estimator, _estimator_to_plain)
     name = type(estimator).__name__
     if name not in _ESTIMATORS or type(estimator).__module__ != _ESTIMATORS[name]:
         known = ", ".join(_ESTIMATORS)
         raise ModelFileError(
-            f"A {name} cannot be saved; what can are {known}, alone, in a pipeline or as a TabularModel; save "
-            "others with skops or pickle."
+            f"A {name} cannot be saved; what can are {known}, alone or as a TabularModel; pickle others."
         )
     fitted = {key: value for key, value in vars(estimator).items() if key.endswith("_") and not key.startswith("__")}
     if "classes_" not in fitted:
@@ -215,8 +208,6 @@ def _estimator_to_plain(estimator: Any) -> dict[str, Any]:
 
 def _estimator_from_plain(plain: Mapping[str, Any]) -> Any:
     name = plain["class"]
-    if name == PIPELINE:
-        return pipeline_from_plain(plain, _estimator_from_plain)
     if name not in _ESTIMATORS:
         raise ModelFileError(f"It holds a classifier that this fairmargin does not know, {shorten(name)!r}.")
     cls = getattr(import_module(_ESTIMATORS[name]), name)
