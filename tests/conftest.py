@@ -24,6 +24,7 @@ import hypothesis
 import pytest
 
 import recompute
+import recompute_classes
 from cluster_fixtures import dask_client, spark_cluster, spark_session  # noqa: F401  (fixtures)
 
 hypothesis.settings.register_profile("fairmargin", deadline=None)
@@ -83,13 +84,15 @@ class FitCheck:
         self._undo = []
 
     def install(self):
-        from fairmargin import FairnessFrontier, FairSVC
+        from fairmargin import FairMultinomialLogisticRegression, FairnessFrontier, FairSVC
         from fairmargin.base import FairClassifier
 
         self._replace(warnings, "warn", self._listen(warnings.warn))
         for cls in {FairClassifier, FairSVC, *every_subclass(FairClassifier)}:
             if "fit" in vars(cls):
                 self._replace(cls, "fit", self._checked(vars(cls)["fit"], lambda model: [model]))
+        several = FairMultinomialLogisticRegression
+        self._replace(several, "fit", self._checked(several.fit, lambda model: [model], recompute_classes.faults))
         self._replace(FairnessFrontier, "fit", self._checked(FairnessFrontier.fit, lambda model: model.estimators_))
 
     def remove(self):
@@ -110,7 +113,7 @@ class FitCheck:
 
         return listened
 
-    def _checked(self, fit, classifiers):
+    def _checked(self, fit, classifiers, faults=None):
         @functools.wraps(fit)
         def checked(model, X, y, sample_weight=None, **more):
             listening = self._local.__dict__.setdefault("heard", [])
@@ -122,12 +125,12 @@ class FitCheck:
                 listening.pop()
             if self.enabled and not listening:
                 people, strata = more.get("sensitive_features"), more.get("strata")
-                self._check(classifiers(model), heard, X, y, sample_weight, people, strata)
+                self._check(classifiers(model), heard, X, y, sample_weight, people, strata, faults)
             return result
 
         return checked
 
-    def _check(self, models, heard, X, y, sample_weight, people, strata=None):
+    def _check(self, models, heard, X, y, sample_weight, people, strata=None, faults=None):
         size = X.shape[0] * X.shape[1] if hasattr(X, "shape") and len(X.shape) == 2 else 0
         few = max(2, self.LARGEST // max(size, 1))
         chosen = models if len(models) <= few else [*models[:: -(-len(models) // few)], models[-1]]
@@ -141,7 +144,10 @@ class FitCheck:
                 if not {"ApproximationWarning", "ConvergenceWarning"} & set(heard):
                     pytest.fail(f"{model!r} ended {status!r} without a warning", pytrace=False)
                 continue
-            found = recompute.faults(model, *recompute.trained(model, rows, y, sample_weight, people, strata))
+            if faults is None:
+                found = recompute.faults(model, *recompute.trained(model, rows, y, sample_weight, people, strata))
+            else:
+                found = faults(model, X, y, sample_weight, people)
             if found and "ApproximationWarning" not in heard:
                 pytest.fail(f"{model!r} is called solved, but: {'; '.join(found)}", pytrace=False)
 

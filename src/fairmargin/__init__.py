@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
     from fairmargin.membership import Membership
     from fairmargin.metrics import cv_score, decision_boundary_covariance, p_rule, positive_rates
+    from fairmargin.multiclass import (
+        FairMultinomialLogisticRegression,
+        FairOneVsRestClassifier,
+        class_p_rules,
+        class_rates,
+    )
     from fairmargin.trees import FairTreeClassifier, LeafFeatures
 
 __version__ = "0.1.0"
@@ -38,6 +44,8 @@ _HOME = {
     "FairLinearSVC": "linear",
     "FairLogisticRegression": "linear",
     "FairMarginClassifier": "linear",
+    "FairMultinomialLogisticRegression": "multiclass",
+    "FairOneVsRestClassifier": "multiclass",
     "FairSVC": "kernel",
     "FairTreeClassifier": "trees",
     "FairnessFrontier": "frontier",
@@ -54,6 +62,8 @@ _HOME = {
     "SmallGroupWarning": "exceptions",
     "TrivialClassifierWarning": "exceptions",
     "certify": "guarantee",
+    "class_p_rules": "multiclass",
+    "class_rates": "multiclass",
     "cv_score": "metrics",
     "decision_boundary_covariance": "metrics",
     "model_card": "cards",
@@ -70,6 +80,8 @@ __all__ = [
     "FairLinearSVC",
     "FairLogisticRegression",
     "FairMarginClassifier",
+    "FairMultinomialLogisticRegression",
+    "FairOneVsRestClassifier",
     "FairSVC",
     "FairTreeClassifier",
     "FairnessFrontier",
@@ -87,6 +99,8 @@ __all__ = [
     "TrivialClassifierWarning",
     "__version__",
     "certify",
+    "class_p_rules",
+    "class_rates",
     "cv_score",
     "decision_boundary_covariance",
     "model_card",

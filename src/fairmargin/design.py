@@ -3,7 +3,7 @@
 A design presents the augmented matrix ``Xa = [X - 1 mu', 1]`` (N rows, p = d + 1 columns, or ``X`` itself
 without an intercept) through
 
-- ``matvec(theta)``: ``Xa theta``, shape (N,);
+- ``matvec(theta)``: ``Xa theta``, shape (N,), and ``matmat`` for several;
 - ``rmatvec(r)``: ``Xa' r``, shape (p,), or (p, k) for k vectors at once;
 - ``sandwich(weights)``: ``Xa' diag(weights) Xa``, shape (p, p), and ``squares(weights)``, its diagonal.
 
@@ -76,6 +76,10 @@ class Design(Protocol):
 
     def matvec(self, theta: Array) -> Array:
         """Return ``Xa theta``."""
+        ...
+
+    def matmat(self, thetas: Array) -> Array:
+        """Return ``Xa theta`` of several ``theta``, the rows of (k, p), as (k, N)."""
         ...
 
     def rmatvec(self, r: Array) -> Array:
@@ -158,6 +162,13 @@ class BaseDesign:
             return np.asarray(w, dtype=float).copy()
         return np.append(w, b + self.mu @ w)
 
+    def matmat(self, thetas: Array) -> Array:
+        """Return ``Xa theta`` of several ``theta``, the rows of (k, p), as (k, N): one pass where ``X`` allows it."""
+        return np.array([self.matvec(theta) for theta in thetas])
+
+    def matvec(self, theta: Array) -> Array:
+        raise NotImplementedError
+
     def rows(self, index: NDArray[np.intp] | slice) -> Array:
         part = self.X[index]
         part = part.toarray() if sp.issparse(part) else part
@@ -189,6 +200,14 @@ class DenseDesign(BaseDesign):
                 scores[block] = self.X[block].astype(np.float64) @ w
         if self.fit_intercept:
             scores += self.offset(theta)
+        return scores
+
+    def matmat(self, thetas: Array) -> Array:
+        if self.X.dtype != np.float64:
+            return super().matmat(thetas)
+        self.passes.matvec += 1
+        scores = np.array([self.weights(theta) for theta in thetas]) @ self.X.T
+        scores += np.array([self.offset(theta) for theta in thetas])[:, None]
         return scores
 
     def rmatvec(self, r: Array) -> Array:

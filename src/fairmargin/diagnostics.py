@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fairmargin.exceptions import CovarianceWarning, TrivialClassifierWarning
 
-__all__ = ["CovarianceWarning", "Movement", "measure_movement", "warn_if_bought", "warn_if_constant"]
+__all__ = ["CovarianceWarning", "Movement", "find_bought", "measure_movement", "warn_if_bought", "warn_if_constant"]
 
 Array = NDArray[np.float64]
 
@@ -53,8 +53,17 @@ class Movement:
     decisions_changed: float
 
 
-def measure_movement(centred: Array, people_weight: Array, before: Array, after: Array) -> Movement:
-    """Compare scores ``before`` (unconstrained) and ``after``, shape (N,), for columns ``centred`` (N, K)."""
+def measure_movement(
+    centred: Array,
+    people_weight: Array,
+    before: Array,
+    after: Array,
+    decided: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
+) -> Movement:
+    """Compare scores ``before`` (unconstrained) and ``after``, shape (N,), for columns ``centred`` (N, K).
+
+    ``decided`` are the positive decisions before and after, where they are not those of scores from 0 on.
+    """
     weight = people_weight / people_weight.sum()
     weighted = centred * weight[:, None]
     moved = np.abs(weighted * (after - before)[:, None])
@@ -62,7 +71,7 @@ def measure_movement(centred: Array, people_weight: Array, before: Array, after:
     largest = np.partition(moved, len(before) - top, axis=0)[len(before) - top :]
     total = moved.sum(axis=0)
     concentration = np.divide(largest.sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
-    accept, accepted = (after >= 0).astype(float), (before >= 0).astype(float)
+    accepted, accept = (d.astype(float) for d in ((before >= 0, after >= 0) if decided is None else decided))
     covariance = (accept - 0.5) @ weighted  # of the decisions; the middle matters where wrong ones are counted
     return Movement(
         concentration,
@@ -94,11 +103,15 @@ def warn_if_constant(before: Array, after: Array) -> None:
         )
 
 
+def find_bought(movement: Movement) -> NDArray[np.bool_]:
+    """Return the columns whose covariance fell while a considerable disparity of the decisions remained."""
+    bought = (movement.covariance_cut >= _CUT) & (movement.decision_cut < _FOLLOWED * movement.covariance_cut)
+    return bought & (movement.disparity_left >= _MATTERS)
+
+
 def warn_if_bought(movement: Movement, labels: list[tuple[Any, ...]]) -> None:
     """Warn of every column whose covariance fell while a considerable disparity of the decisions remained."""
-    bought = (movement.covariance_cut >= _CUT) & (movement.decision_cut < _FOLLOWED * movement.covariance_cut)
-    bought &= movement.disparity_left >= _MATTERS
-    for k in np.flatnonzero(bought):
+    for k in np.flatnonzero(find_bought(movement)):
         name, *category = labels[k]
         where = ", ".join([repr(category[0]), *map(str, category[1:])])
         warnings.warn(

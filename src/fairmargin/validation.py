@@ -24,14 +24,17 @@ from fairmargin.sensitive import Attribute, Sensitive, encode_sensitive
 
 __all__ = [
     "ONE_AT_A_TIME",
+    "People",
     "TrainingData",
     "check_count",
     "check_disparate_treatment",
     "check_flag",
     "check_number",
+    "check_two_groups",
     "class_factors",
     "favourable_class",
     "validate_features",
+    "validate_people",
     "validate_training",
     "validate_weights",
 ]
@@ -67,7 +70,7 @@ class TrainingData:
         sensitive = None if self.sensitive is None else self.sensitive.take(rows)
         y, weight = self.y[rows], self.people_weight[rows]
         _check_two_classes(y, self.classes)
-        _check_two_groups(sensitive)
+        check_two_groups(sensitive)
         loss_weight = weight * class_factors(class_weight, self.classes, y, weight)
         return TrainingData(
             _safe_indexing(self.X, rows),
@@ -146,6 +149,46 @@ def validate_training(
     needs_sensitive: bool,
 ) -> TrainingData:
     """Check all arguments of ``fit`` and return them as training data."""
+    people = validate_people(
+        estimator, X, y, sensitive_features, sample_weight, needs_sensitive=needs_sensitive, read=_binary_labels
+    )
+    classes, signed = people.y
+    classes, signed = _favourable(classes, signed, getattr(estimator, "pos_label", None), ask=needs_sensitive)
+    if len(people.kept) < people.n_given:
+        signed = signed[people.kept]
+        _check_two_classes(signed, classes)
+    weight = people.weight
+    loss_weight = weight * class_factors(class_weight, classes, signed, weight)
+    return TrainingData(people.X, signed, classes, weight, loss_weight, people.sensitive, people.kept, people.n_given)
+
+
+@dataclass(frozen=True)
+class People:
+    """The people with a positive weight, before their targets have a meaning.
+
+    ``X`` (N, d) dense, CSR or coded; ``y`` what the reader of the targets returned, for all people given; ``weight``
+    (N,); ``kept`` (N,) indexes the rows that the user gave, of which there were ``n_given``.
+    """
+
+    X: Any
+    y: Any
+    weight: Array
+    sensitive: Sensitive | None
+    kept: NDArray[np.intp]
+    n_given: int
+
+
+def validate_people(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    *,
+    needs_sensitive: bool,
+    read: Callable[[NDArray[Any]], Any],
+) -> People:
+    """Check the arguments of ``fit`` whatever the targets are; ``read`` checks and converts these."""
     if needs_sensitive and sensitive_features is None:
         raise ValueError(
             f"{type(estimator).__name__} with the constraint {estimator._constraint()!r} needs "
@@ -162,7 +205,7 @@ def validate_training(
     X, y = _validate_both(estimator, X, y)
     if sp.issparse(X):
         X = _in_canonical_form(X)
-    classes, signed = _favourable(*_binary_labels(y), getattr(estimator, "pos_label", None), ask=needs_sensitive)
+    target = read(y)
     n = X.shape[0]
     weight = validate_weights(sample_weight, X)
     kept = np.flatnonzero(weight > 0) if sample_weight is not None else np.arange(n)
@@ -174,12 +217,10 @@ def validate_training(
             sensitive = encode_sensitive(sensitive_features, n)
         check_disparate_treatment(X, names, sensitive, sources)
     if len(kept) < n:
-        X, signed, weight = X[kept], signed[kept], weight[kept]
+        X, weight = X[kept], weight[kept]
         sensitive = None if sensitive is None else sensitive.take(kept)
-        _check_two_classes(signed, classes)
-        _check_two_groups(sensitive)
-    loss_weight = weight * class_factors(class_weight, classes, signed, weight)
-    return TrainingData(X, signed, classes, weight, loss_weight, sensitive, kept, n)
+        check_two_groups(sensitive)
+    return People(X, target, weight, sensitive, kept, n)
 
 
 def _in_canonical_form(X: Any) -> Any:
@@ -209,7 +250,8 @@ def _binary_labels(y: Any) -> tuple[NDArray[Any], Array]:
     if kind != "binary" or len(classes) > 2:
         raise ValueError(
             f"Only binary classification is supported. The type of the target is {kind}: it has "
-            f"{len(classes)} classes."
+            f"{len(classes)} classes. For several classes there are FairMultinomialLogisticRegression and, for any "
+            "other classifier, FairOneVsRestClassifier."
         )
     signed = np.where(codes == 1, 1.0, -1.0)
     if len(classes) < 2:
@@ -254,7 +296,8 @@ def _check_two_classes(signed: Array, classes: NDArray[Any]) -> None:
         raise ValueError(f"All people with a positive weight are of one class ({only!r}); two classes are needed.")
 
 
-def _check_two_groups(sensitive: Sensitive | None) -> None:
+def check_two_groups(sensitive: Sensitive | None) -> None:
+    """Raise if a sensitive attribute does not vary."""
     for attribute in () if sensitive is None else sensitive.attributes:
         if not np.any(np.ptp(attribute.columns(), axis=0)):
             raise ValueError(

@@ -9,13 +9,13 @@ The quadratic model of ``L`` at ``theta`` with Hessian ``H`` and gradient ``g`` 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from fairmargin.problem import Problem
 from fairmargin.tolerances import MOST_ROUNDS, ROUNDING, TINY
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "STEP_SHARE",
     "Diagonal",
     "Factor",
+    "LinearRows",
     "constrained_step",
     "find_flat",
     "longest_step",
@@ -38,6 +39,30 @@ DAMPING = 1000.0  # by which a shift grows where a step failed, and shrinks wher
 STEP_SHARE = 0.99  # of the way to the boundary that a step of an interior-point method goes
 _FLAT = 0.1  # share of a step's slope that may be left where a line search ends
 _PART = 1e-3  # of an interval that a search leaves on either side, and below which it ends
+
+
+class LinearRows(Protocol):
+    """The linear constraints ``lower <= A theta <= upper`` of a problem, whatever its objective is."""
+
+    @property
+    def rows(self) -> Array:
+        """The matrix ``A``, (K, p)."""
+        ...
+
+    @property
+    def lower(self) -> Array:
+        """Lower bounds, (K,)."""
+        ...
+
+    @property
+    def upper(self) -> Array:
+        """Upper bounds, (K,)."""
+        ...
+
+    @property
+    def n_rows(self) -> int:
+        """Number of constraints K."""
+        ...
 
 
 class Factor:
@@ -84,7 +109,7 @@ class Diagonal:
 
 
 def constrained_step(
-    problem: Problem, theta: Array, gradient: Array, factor: Factor | Diagonal
+    problem: LinearRows, theta: Array, gradient: Array, factor: Factor | Diagonal
 ) -> tuple[Array, Array]:
     """Return the step to the minimum of the quadratic model over the rows of A, and its multipliers."""
     newton = -factor.solve(gradient)

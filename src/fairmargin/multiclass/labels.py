@@ -1,0 +1,82 @@
+"""Labels of several classes: checked, coded and weighted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from fairmargin.multiclass.task import ClassData
+from fairmargin.validation import ONE_AT_A_TIME, People
+
+__all__ = ["class_data", "class_weights", "favourable_classes", "read_labels"]
+
+Array = NDArray[np.float64]
+
+
+def read_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the classes in sorted order and the code of each label."""
+    codes, found = pd.factorize(y)  # hashing: sorting 50,000 texts would take as long as the fit
+    if y.dtype.kind not in "OUS" or not all(isinstance(label, str) for label in found):
+        with ONE_AT_A_TIME:
+            check_classification_targets(y)
+    order = np.argsort(found)
+    classes = np.asarray(found)[order]
+    codes = np.argsort(order)[codes]
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has only one class ({classes.tolist()[0]!r}); a classifier needs two classes to learn from."
+        )
+    return classes, codes.astype(np.intp)
+
+
+def favourable_classes(favourable: Any, classes: NDArray[Any]) -> tuple[int, ...]:
+    """Return the indices of the favourable classes: those named, a single label or several, or all."""
+    labels = classes.tolist()
+    if favourable is None:
+        return tuple(range(len(labels)))
+    named = [favourable] if np.ndim(favourable) == 0 else list(favourable)
+    if not named:
+        raise ValueError("favourable is empty; name at least one class, or None for all.")
+    unknown = [label for label in named if label not in labels]
+    if unknown:
+        known = ", ".join(map(repr, labels))
+        raise ValueError(f"favourable names {unknown[0]!r}, which is not among the classes; they are {known}.")
+    return tuple(sorted({labels.index(label) for label in named}))
+
+
+def class_data(people: People, class_weight: Any, favourable: Any) -> ClassData:
+    """Return checked people with their labels coded, and their loss weighted by class."""
+    classes, codes = people.y
+    codes = codes[people.kept]
+    present = np.bincount(codes, minlength=len(classes)) > 0
+    if not np.all(present):
+        absent = classes[~present].tolist()[0]
+        raise ValueError(
+            f"Nobody with a positive weight is of class {absent!r}; leave out its people, or give them weight."
+        )
+    factors = class_weights(class_weight, classes, codes, people.weight)
+    weight = people.weight * factors[codes]
+    named = favourable_classes(favourable, classes)
+    return ClassData(people.X, codes, classes, people.weight, weight, people.sensitive, named)
+
+
+def class_weights(class_weight: Any, classes: NDArray[Any], codes: NDArray[np.intp], weight: Array) -> Array:
+    """Return the factor of each class, (Q,)."""
+    if class_weight is None:
+        return np.ones(len(classes))
+    if isinstance(class_weight, str) and class_weight == "balanced":  # by weight: copies count as their weight does
+        return weight.sum() / (len(classes) * np.bincount(codes, weights=weight, minlength=len(classes)))
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            f"class_weight must be None, 'balanced' or a mapping from class to factor, got {class_weight!r}."
+        )
+    factors = compute_class_weight(class_weight, classes=classes, y=classes[codes])
+    if np.any(factors <= 0) or not np.all(np.isfinite(factors)):
+        raise ValueError(f"class_weight must be positive for every class, got {class_weight!r}.")
+    return np.asarray(factors, dtype=float)

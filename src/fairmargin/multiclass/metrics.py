@@ -1,0 +1,116 @@
+"""Fairness of decisions among several classes: one rate per class and group.
+
+A p%-rule compares how often groups are given a decision. Of several classes each has its own rule; ``favourable``
+names the ones that people want to be given, and ``combined=True`` takes these together, as one decision.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from fairmargin.inputs import check_container
+from fairmargin.metrics import Method, p_rule, positive_rates
+from fairmargin.multiclass.labels import favourable_classes
+
+__all__ = ["class_p_rules", "class_rates", "decisions_for"]
+
+
+def class_p_rules(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    sample_weight: Any = None,
+    favourable: Any = None,
+    combined: bool = False,
+    method: Method = "one_vs_rest",
+    min_people: int = 1,
+) -> pd.Series:
+    """Return the p of the p%-rule, in percent, of each favourable class.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,) or None
+        Used to know the classes that nobody is given; these have nan.
+    y_pred : array of shape (n,)
+        Decisions.
+    sensitive_features : array, series or frame of shape (n,) or (n, k)
+    sample_weight : array of shape (n,), optional
+    favourable : label or list of labels, optional
+        The classes to judge; all by default.
+    combined : bool, default=False
+        Whether to judge the favourable classes as one decision: any of them against the others.
+    method, min_people
+        As in :func:`fairmargin.p_rule`.
+
+    Examples
+    --------
+    >>> decided = ["clerk", "boss", "boss", "sales", "boss", "clerk"]
+    >>> class_p_rules(None, decided, sensitive_features=list("fffmmm"), favourable="boss").round(1).to_dict()
+    {'boss': 50.0}
+    """
+    rules = {}
+    for name, given in decisions_for(y_true, y_pred, favourable, combined).items():
+        rules[name] = p_rule(
+            None,
+            given,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            pos_label=1,
+            method=method,
+            min_people=min_people,
+            zero_division=float("nan"),
+        )
+    return pd.Series(rules, name="p_rule")
+
+
+def class_rates(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    sensitive_features: Any,
+    sample_weight: Any = None,
+    favourable: Any = None,
+    combined: bool = False,
+) -> pd.DataFrame:
+    """Return how often each group is given each favourable class: one row per class, attribute and category.
+
+    Columns as in :func:`fairmargin.positive_rates`; parameters as in :func:`class_p_rules`.
+    """
+    tables = {
+        name: positive_rates(
+            None, given, sensitive_features=sensitive_features, sample_weight=sample_weight, pos_label=1
+        )
+        for name, given in decisions_for(y_true, y_pred, favourable, combined).items()
+    }
+    return pd.concat(tables, names=["class"])
+
+
+def decisions_for(
+    y_true: Any, y_pred: Any, favourable: Any = None, combined: bool = False
+) -> dict[Any, NDArray[Any]]:
+    """Return, for each favourable class, who is given it (1) and who is not (0), shape (n,).
+
+    ``combined`` puts the favourable classes into one decision, called by their names joined by " or ".
+    """
+    check_container(y_pred, "y_pred")
+    decided = column_or_1d(y_pred)
+    if len(decided) == 0:
+        raise ValueError("y_pred is empty: there are no decisions to compare.")
+    known = [decided]
+    if y_true is not None:
+        check_container(y_true, "y_true")
+        check_consistent_length(y_true, decided)
+        known.append(column_or_1d(y_true))
+    classes = np.unique(np.concatenate(known))
+    named = [classes.tolist()[q] for q in favourable_classes(favourable, classes)]
+    if not combined:
+        return {label: (decided == label).astype(int) for label in named}
+    if len(named) == len(classes):
+        raise ValueError("Combined, all classes are one decision that everybody is given; name some in favourable.")
+    return {" or ".join(map(str, named)): np.isin(decided, named).astype(int)}

@@ -1,0 +1,259 @@
+"""Newton's method for the multinomial problem under linear constraints.
+
+Each iteration evaluates the objective and a dual bound (one pass ``Xa' R``), minimises the quadratic model over the
+constraints (:func:`fairmargin.solvers.quadratic_step.constrained_step`) and searches along the step. Most of the
+descent runs on nested subsamples, each six times larger; a Hessian is formed in single precision where it is well
+conditioned, and kept while steps with it are fast.
+
+Reference: Nocedal and Wright, Numerical Optimization, 2nd edition, chapter 18 (SQP).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.multiclass.problem import MultinomialPoint, MultinomialProblem
+from fairmargin.problem import Certificate, Status
+from fairmargin.solvers.quadratic_step import DAMPING, LEAST_SHIFT, Factor, constrained_step, find_flat
+from fairmargin.tolerances import EPS, PATIENCE, ROUGH
+
+__all__ = ["SUBSAMPLE_GAP", "MultinomialSolution", "solve_multinomial", "subsample"]
+
+Array = NDArray[np.float64]
+
+_SINGLE_PIVOT = 1e-4  # smallest pivot of a scaled Hessian for which sums in float32 leave two digits everywhere
+_LARGER = 6  # times the rows of one subsample that the next one has
+_ROWS_PER_COORDINATE = 20  # of a subsample whose optimum is near that of all rows
+SUBSAMPLE_GAP = 1e-2  # relative gap to which a subsample is solved: its optimum is no nearer to that of all rows
+_FAST = 0.03  # share of the gap that a step with a kept Hessian may leave before a new one is formed
+_REFINEMENTS = 3  # steps at most after the tolerance is reached, each without a new Hessian
+_FLAT = 0.5  # share of the first slope that may be left at the end of a full step
+_CLOSE = 0.1  # relative gap below which what the intercepts are off shows in it
+_NEAR = 1e-2  # share of the mass in the wrong class above which other parts of the gap are larger
+
+
+@dataclass(frozen=True)
+class MultinomialSolution:
+    """A point, its multipliers (one per row of B), their proof, and the factored Hessian last used."""
+
+    point: MultinomialPoint
+    multipliers: Array
+    certificate: Certificate
+    factor: Factor | None = None
+
+    @property
+    def phi(self) -> Array:
+        """The coordinates of the point."""
+        return self.point.phi
+
+
+def solve_multinomial(
+    problem: MultinomialProblem,
+    *,
+    start: MultinomialSolution | None = None,
+    tol: float = 1e-9,
+    max_iter: int = 200,
+) -> MultinomialSolution:
+    """Solve to a relative duality gap of ``tol``; ``certificate.status`` says how it ended.
+
+    A solution is taken a few steps further with the Hessian at hand where that helps, so that decisions depend far
+    less on rounding than the tolerance would allow.
+    """
+    loop = _Loop(problem, tol, _begin(problem, start, max_iter), None if start is None else start.factor)
+    best: MultinomialSolution | None = None
+    stalled, ending = 0, None
+    for n_iter in range(max_iter + 1):
+        proof = problem.certify(loop.point, loop.multipliers, tol, n_iter, "iteration limit")
+        here = MultinomialSolution(loop.point, loop.multipliers, proof, loop.factor)
+        if proof.status == "solved":
+            return loop.refined(here) if tol < ROUGH else here
+        has_descended = best is None or here.point.objective < best.point.objective - here.point.rounding
+        is_better = best is None or _rank(problem, here) < 0.5 * _rank(problem, best)
+        stalled = 0 if is_better or has_descended else stalled + 1
+        if best is None or has_descended or _rank(problem, here) <= _rank(problem, best):
+            best = here
+        ending = _reason_to_stop(problem, here, stalled)
+        if ending is not None or not loop.advance(proof):
+            break
+    assert best is not None
+    return _ended(best, ending or "inaccurate", n_iter, max_iter)
+
+
+def _ended(best: MultinomialSolution, ending: Status, n_iter: int, max_iter: int) -> MultinomialSolution:
+    proof = best.certificate
+    status: Status = "iteration limit" if n_iter >= max_iter and ending == "inaccurate" else ending
+    proof = Certificate(proof.objective, proof.dual_bound, proof.gap, proof.violation, n_iter, status)
+    return MultinomialSolution(best.point, best.multipliers, proof, best.factor)
+
+
+def _rank(problem: MultinomialProblem, solution: MultinomialSolution) -> float:
+    """Return the gap, or infinity for a point that is not feasible."""
+    return solution.certificate.gap if problem.is_feasible(solution.phi) else np.inf
+
+
+def _reason_to_stop(problem: MultinomialProblem, here: MultinomialSolution, stalled: int) -> Status | None:
+    value = here.point.objective
+    if not np.any(problem.ridge) and not problem.is_soft and value <= 1e-12 * problem.at_zero:
+        return "separable"
+    if stalled > PATIENCE or not np.isfinite(value):
+        return "inaccurate"
+    return None
+
+
+def _begin(problem: MultinomialProblem, start: MultinomialSolution | None, max_iter: int) -> Array:
+    """Return where to begin: the start given, the optimum of a subsample, or zero."""
+    if start is not None:
+        return start.phi
+    part = subsample(problem)
+    if part is None:
+        return np.zeros(problem.rows.shape[1])
+    return solve_multinomial(part, tol=SUBSAMPLE_GAP, max_iter=max_iter).phi
+
+
+def subsample(problem: MultinomialProblem) -> MultinomialProblem | None:
+    """Return the problem on a sample of the rows whose optimum is near that of all; None where they are too few."""
+    n = problem.masses.shape[1]
+    fewer = n // _LARGER
+    if fewer < _ROWS_PER_COORDINATE * problem.rows.shape[1]:
+        return None
+    part = problem.take(np.sort(np.random.default_rng(0).permutation(n)[:fewer]))
+    return part if np.all(part.class_masses > 0) else None
+
+
+class _Loop:
+    """The point, its multipliers and the model of ``L``, from iteration to iteration."""
+
+    def __init__(self, problem: MultinomialProblem, tol: float, phi: Array, factor: Factor | None) -> None:
+        self.problem, self.tol = problem, tol
+        self.factor = factor
+        self._shift, self._in_single, self._is_fresh = LEAST_SHIFT, True, False
+        self._last_gap: float | None = None
+        self.multipliers = np.zeros(problem.n_rows)
+        self.point = self._evaluated(phi)
+        zero = np.zeros_like(phi)
+        if self.point.objective > problem.at_zero and problem.is_feasible(zero):
+            self.point, self.factor = self._evaluated(zero), None
+
+    def _evaluated(self, phi: Array) -> MultinomialPoint:
+        return self._complete(self.problem.evaluate(phi, self.problem.class_scores(phi)))
+
+    def _complete(self, point: MultinomialPoint) -> MultinomialPoint:
+        if self._last_gap is None or self._last_gap <= _CLOSE:
+            point = centre_intercepts(self.problem, point, self.tol)
+        return self.problem.add_gradient(point)
+
+    def advance(self, proof: Certificate) -> bool:
+        """Take one step; return whether there was one to take."""
+        is_feasible = self.problem.is_feasible(self.point.phi)
+        gap = proof.gap if is_feasible else np.inf
+        last = self._last_gap
+        if self.factor is None or (last is not None and not (last < np.inf and gap <= _FAST * last)):
+            # Close to the optimum a fresh Hessian is slow only where it has too few digits.
+            self._renew(is_slow=self._is_fresh and last is not None and last <= _CLOSE and gap > 0.5 * last)
+        else:
+            self._is_fresh = False
+        self._last_gap = gap
+        while True:
+            assert self.factor is not None
+            step, multipliers = constrained_step(self.problem, self.point.phi, self.point.gradient, self.factor)
+            trial = search_step(self.problem, self.point, step, is_feasible)
+            if trial is not None:
+                break
+            if not self._strengthen():
+                return False
+        self._shift = max(self._shift / DAMPING, LEAST_SHIFT)
+        self.point, self.multipliers = self._complete(trial), multipliers
+        return True
+
+    def refined(self, solution: MultinomialSolution) -> MultinomialSolution:
+        """Return the solution a few steps further, until these stop helping."""
+        for _ in range(_REFINEMENTS):
+            proof, phi = solution.certificate, solution.phi
+            if self.factor is None or proof.gap <= EPS * len(phi):
+                break
+            step, multipliers = constrained_step(self.problem, phi, solution.point.gradient, self.factor)
+            point = self._evaluated(phi + step)
+            further = self.problem.certify(point, multipliers, self.tol, proof.n_iter, "inaccurate")
+            if further.status != "solved" or further.gap > proof.gap:
+                break
+            solution = MultinomialSolution(point, multipliers, further, self.factor)
+        return solution
+
+    def _renew(self, is_slow: bool) -> None:
+        """Form the Hessian of the point, in single precision where that is accurate enough."""
+        self._in_single = self._in_single and not is_slow
+        self._is_fresh = True
+        if self._in_single:
+            hessian = self.problem.hessian(self.point, single=True)
+            if np.all(np.isfinite(hessian)):
+                self.factor = Factor(hessian, self._shift)
+                if self.factor.pivot >= _SINGLE_PIVOT:
+                    return
+            self._in_single = False
+        self.factor = Factor(self.problem.hessian(self.point), self._shift)
+
+    def _strengthen(self) -> bool:
+        """Prepare for another try after a step that led nowhere; return whether anything is left to try."""
+        if self._is_fresh and not self._in_single:
+            self._shift *= DAMPING
+            if self._shift > 1.0:
+                return False
+        self._renew(is_slow=self._is_fresh)
+        return True
+
+
+def search_step(
+    problem: MultinomialProblem, point: MultinomialPoint, step: Array, is_feasible: bool
+) -> MultinomialPoint | None:
+    """Return the next point without its gradient; None where the step does not lead downhill.
+
+    The full step where it decreases ``L`` and is not far too long; else about the minimum before it. From a point
+    that is not feasible the full step, which ends within the constraints, is taken as it is.
+    """
+    change = problem.class_scores(step)
+    full = problem.evaluate(point.phi + step, point.scores + change)
+    first = float(point.gradient @ step)
+    if not is_feasible or abs(first) <= point.rounding:
+        return full
+    if first > 0:
+        return None
+
+    def at(t: float) -> MultinomialPoint:
+        return problem.evaluate(point.phi + t * step, point.scores + t * change)
+
+    def slope_of(trial: MultinomialPoint) -> float:
+        residual = problem.weight * trial.probabilities - problem.masses
+        return float(np.einsum("qi,qi->", residual, change)) + float((problem.all_ridge * trial.phi) @ step)
+
+    end = slope_of(full)
+    if full.objective <= point.objective + point.rounding and end <= _FLAT * abs(first):
+        return full
+    if end <= 0:
+        return None
+    length = find_flat(lambda t: slope_of(at(t)), first, 0.0, first, 1.0, end)
+    return at(length) if length > 0 else None
+
+
+def centre_intercepts(problem: MultinomialProblem, point: MultinomialPoint, tol: float) -> MultinomialPoint:
+    """Return the point after one Newton step of the intercepts alone: no pass over the data.
+
+    The dual bound loses about what the classes' masses are off, and is quadratic in everything else.
+    """
+    if not problem.has_free_intercept:
+        return point
+    off = problem.imbalance(point)
+    mass = float(problem.weight.sum())
+    size = float(np.abs(off).max())
+    if size <= 0.01 * tol * problem.gap_unit(point.objective) or size > _NEAR * mass:
+        return point
+    weighted = problem.weight * point.probabilities
+    curve = np.diag(weighted.sum(axis=1)) - weighted @ point.probabilities.T
+    U = problem.basis
+    move = -Factor(U.T @ curve @ U).solve(U.T @ off)
+    phi = point.phi.copy().reshape(problem.shape)
+    phi[:, -1] += move
+    moved = problem.evaluate(phi.ravel(), point.scores + (U @ move)[:, None])
+    return moved if np.abs(problem.imbalance(moved)).max() < size else point

@@ -1,0 +1,19 @@
+"""The examples in the pages of the documentation run, and give what they say."""
+
+import doctest
+import warnings
+from pathlib import Path
+
+import pytest
+
+PAGES = ("several_classes",)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples(page):
+    path = Path(__file__).parent.parent / "docs" / f"{page}.md"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = doctest.testfile(str(path), module_relative=False)
+    assert found.attempted > 0
+    assert found.failed == 0
