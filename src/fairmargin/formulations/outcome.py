@@ -155,7 +155,7 @@ def warn_unless_solved(proof: Certificate, tol: float) -> None:
             stacklevel=3,
         )
         return
-    hint = "raise max_iter" if proof.status == "iteration limit" else "scale the features or set a finite C"
+    hint = "raise max_iter" if proof.status == "iteration limit" else "scale the features or lower C"
     warnings.warn(
         f"The solver stopped ({proof.status}) after {proof.n_iter} iterations at a relative duality gap of "
         f"{proof.gap:.1e}, above tol={tol:.1e}; the largest violation is {proof.violation:.1e}. "

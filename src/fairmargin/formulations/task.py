@@ -121,7 +121,11 @@ class Task:
         """Return the task with the corner of a hinge loss rounded a little, for which there are faster methods."""
         if self.problem.loss.smooth:
             return self
-        return replace(self, problem=replace(self.problem, loss=SmoothedHingeLoss(_ROUNDED)))
+        return self.with_loss(SmoothedHingeLoss(_ROUNDED))
+
+    def with_loss(self, loss: Loss) -> Task:
+        """Return the task with another loss."""
+        return replace(self, problem=replace(self.problem, loss=loss))
 
     def coefficients(self, solution: Solution) -> tuple[Array, float]:
         """Return the function of a solution: its coefficients, expanded by the feature map, and the intercept."""

@@ -21,7 +21,7 @@ Index = NDArray[np.intp]
 
 NAMES = ("linear", "poly", "rbf", "sigmoid")
 _BLOCK_ENTRIES = 1 << 17  # entries of a kernel matrix per block, which then stays in the second-level cache
-_TILE = 256  # rows and columns per block when a matrix is compared with its transpose
+_TILE = 256  # rows or columns per block where a matrix is symmetric
 _DOUBLE = float(np.finfo(np.float64).eps)
 _EXPONENT_ERROR = 1e-13  # tolerated in gamma times a squared distance
 _NEGLIGIBLE = -40.0  # exponents of the rbf kernel below which it is less than the rounding of 1
@@ -73,6 +73,20 @@ class Kernel:
                 values[block] = part @ coef
         return out
 
+    def apply_symmetric(self, X: Any, coefs: Sequence[Array]) -> list[Array]:
+        """Return ``k(X, X) @ coef`` for several ``coef``, from the lower half of the matrix."""
+        out = [np.zeros(coef.shape) for coef in coefs]
+        for start in range(0, X.shape[0], _TILE):
+            own = slice(start, min(start + _TILE, X.shape[0]))
+            for block, part in self._blocks(X[start:], X[own]):
+                rows = slice(start + block.start, start + block.stop)
+                below = slice(max(rows.start, own.stop), max(rows.stop, own.stop))  # the diagonal counts once
+                mirrored = part[below.start - rows.start :].T
+                for values, coef in zip(out, coefs, strict=True):
+                    values[rows] += part @ coef[own]
+                    values[own] += mirrored @ coef[below]
+        return out
+
     def diagonal(self, X: Any) -> Array:
         """Return ``k(x, x)`` of each row."""
         if self.function == "rbf":
@@ -89,16 +103,39 @@ class Kernel:
         shift = _centre(Y) if squared else None
         Y = _as_double(Y, shift)
         norms = row_norms(Y, squared=True) if squared else np.empty(0)
+        lifted = self._lift(Y, norms) if squared else None
         for start in range(0, X.shape[0], size):
             block = slice(start, min(start + size, X.shape[0]))
             if callable(self.function):
                 yield block, self._call(X[block], Y)
                 continue
             part = _as_double(X[block], shift)
+            if lifted is not None and (exponents := self._exponents(part, lifted)) is not None:
+                yield block, np.exp(exponents, out=exponents)
+                continue
             product = safe_sparse_dot(part, Y.T, dense_output=True)
             if squared:
                 product = self._minus_distances(product, part, row_norms(part, squared=True), Y, norms)
             yield block, self._finish(product)
+
+    @property
+    def _largest_norm(self) -> float:
+        """Squared norms of rows from which on cancellation costs the rbf kernel digits."""
+        return _EXPONENT_ERROR / (_DOUBLE * self.gamma)
+
+    def _lift(self, Y: Any, norms: Array) -> Array | None:
+        """Return ``(y, 1, -gamma |y|^2)``, for which :meth:`_exponents` takes one product; None where unsafe."""
+        if sp.issparse(Y) or norms.max(initial=0.0) > self._largest_norm:
+            return None
+        return np.column_stack([Y, np.ones(len(Y)), -self.gamma * norms])
+
+    def _exponents(self, X: Array, lifted: Array) -> Array | None:
+        """Return ``-gamma |x - y|^2`` as the product of ``(2 gamma x, -gamma |x|^2, 1)`` and the lifted ``y``."""
+        norms = row_norms(X, squared=True)
+        if norms.max(initial=0.0) > self._largest_norm:
+            return None
+        product = np.column_stack([2.0 * self.gamma * X, -self.gamma * norms, np.ones(len(X))]) @ lifted.T
+        return np.minimum(product, 0.0, out=product)
 
     def _minus_distances(self, product: Array, X: Any, X_norms: Array, Y: Any, Y_norms: Array) -> Array:
         """Turn inner products into minus the squared distances, in place.
@@ -110,7 +147,7 @@ class Kernel:
         product -= X_norms[:, None]
         product -= Y_norms
         np.minimum(product, 0.0, out=product)
-        limit = _EXPONENT_ERROR / (_DOUBLE * self.gamma)  # squared norms from which on cancellation matters
+        limit = self._largest_norm
         if max(X_norms.max(initial=0.0), Y_norms.max(initial=0.0)) > limit:
             close = product > _NEGLIGIBLE / self.gamma
             i, j = np.nonzero(close & (np.maximum(X_norms[:, None], Y_norms) > limit))
@@ -200,10 +237,12 @@ class Gram:
 
     def apply(self, columns: Index, coef: Array) -> Array:
         """Return ``K[:, columns] @ coef``."""
-        return self.kernel.apply(self.X, self.X[columns], coef)
+        return self.apply_each(columns, [coef])[0]
 
     def apply_each(self, columns: Index, coefs: Sequence[Array]) -> list[Array]:
         """Return ``K[:, columns] @ coef`` for several ``coef``."""
+        if len(columns) == len(self):
+            return self.kernel.apply_symmetric(self.X, coefs)
         return self.kernel.apply_each(self.X, self.X[columns], coefs)
 
 

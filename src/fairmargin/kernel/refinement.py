@@ -9,6 +9,10 @@ and the optimum over a span is the projection ``P f`` of that. The part outside,
 function for the span, and half its squared norm is exactly by how much the dual bound over H is lower than the bound
 over the span. So each round adds this one direction, solves again from where it was, and knows how far it is from the
 optimum with the full kernel. In the expansion of ``f`` every row with a ``beta_i`` takes part.
+
+The corner of a hinge loss is rounded meanwhile, less and less as the span grows: a few Newton steps solve that from
+the solution before, and its multipliers are multipliers of the hinge loss, whose certificate tells what the rounding
+costs.
 """
 
 from __future__ import annotations
@@ -18,11 +22,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.constraints import Constraint
+from fairmargin.constraints import Constraint, CovarianceBound
 from fairmargin.formulations import Outcome, Task
-from fairmargin.formulations.task import solve_task
+from fairmargin.formulations.task import solve_task, start_at
 from fairmargin.kernel.certificate import covariance_weights
 from fairmargin.kernel.span import Expansion, Span
+from fairmargin.losses import SmoothedHingeLoss
 from fairmargin.problem import Solution
 
 __all__ = ["refine"]
@@ -31,7 +36,9 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
 _ROUNDS = 100
-_ROUGH = 1e-2  # duality gap of the first solution, from which only a direction is taken
+_FIRST_WIDTH, _LEAST_WIDTH = 0.1, 1e-4  # of a hinge loss's corner, rounded while the span grows
+_SHRINK = 0.25  # of that width, where the rounding costs more than
+_CORNER_SHARE = 0.3  # of what the span lacks
 _AIM = 0.7  # share of the tolerance to refine to: the final multipliers differ a little from those measured
 _SINGLES = 16  # rows per round whose own phi(x_i) is added
 
@@ -42,7 +49,7 @@ def refine(task: Task, constraint: Constraint | None, tol: float) -> Task:
     Where that cannot be reached (the kernel matrix is singular up to rounding) the refinement ends with the best
     span found, and the certificate of the final solution shows the gap.
     """
-    return _Refinement(task, tol).run(task, constraint)
+    return _Refinement(task, constraint, tol).run(task)
 
 
 class _Multipliers:
@@ -76,10 +83,12 @@ class _Refinement:
     ``cov_k = <u_k, f>``; they are computed at the first use.
     """
 
-    def __init__(self, task: Task, tol: float) -> None:
+    def __init__(self, task: Task, constraint: Constraint | None, tol: float) -> None:
         span = _span(task)
         n = len(span.gram)
         self.aim = _AIM * max(tol, task.tol)
+        self.finest = max(0.1 * self.aim, task.tol)
+        self.constraint = constraint
         self.free, self.bound = _Multipliers(n), _Multipliers(n)
         self.covariance_beta = covariance_weights(task)
         self.covariance_values: Array | None = None
@@ -87,26 +96,36 @@ class _Refinement:
         self._own[span.found.landmarks] = True
         self._first = True
 
-    def run(self, task: Task, constraint: Constraint | None) -> Task:
+    def run(self, task: Task) -> Task:
         """Solve and extend the span in turn."""
-        # Newton's method converges so fast that a smooth loss may as well be solved accurately from the beginning.
-        finest = 0.1 * self.aim
-        accuracy = finest if task.problem.loss.smooth else _ROUGH
+        loss, width = task.problem.loss, _FIRST_WIDTH
         for _ in range(_ROUNDS):
-            rough = replace(task, tol=max(task.tol, accuracy))
-            outcome = solve_task(constraint, rough)
+            # Newton's method converges so fast that smooth losses may as well be solved accurately at once.
+            smooth = task if loss.smooth else task.with_loss(SmoothedHingeLoss(width))
+            outcome = self._solve(replace(smooth, tol=0.5 * self.finest))
             task = replace(task, near=outcome)
             lacking, worst = self._measure(task, outcome)
+            corner = 0.0 if loss.smooth else _gap(task, outcome)
             bigger = self._extend(_span(task), lacking) if lacking else None
             if bigger is not None:
                 larger = task.on(bigger)
                 task = replace(larger, near=_lift(outcome, task, larger))
-                accuracy = min(accuracy, max(0.1 * worst, finest))
-            elif rough.tol > max(task.tol, 2.0 * self.aim):
-                accuracy = finest  # measured on multipliers too rough to conclude from
-            else:
+            elif corner <= self.finest or width < _LEAST_WIDTH:
                 break
-        return replace(task, feature_map=replace(_span(task), refined=True))
+            if corner > max(_CORNER_SHARE * worst, self.finest):
+                width *= _SHRINK
+        return replace(task, feature_map=replace(_span(task), refined=True), tol=self.finest)
+
+    def _solve(self, task: Task) -> Outcome:
+        """Return the outcome on a span, without the unconstrained solution where the bounds do not depend on it."""
+        if not isinstance(self.constraint, CovarianceBound):
+            return solve_task(self.constraint, task)
+        bound = self.constraint.thresholds(task.sensitive)
+        if self.constraint.relative and np.any(bound[np.isfinite(bound)] > 0):
+            return solve_task(self.constraint, task)
+        problem = task.problem.with_bounds(-bound, bound)
+        near = None if task.near is None else start_at(task.near.solution)
+        return Outcome(task.solve(problem, near), problem)
 
     def _measure(self, task: Task, outcome: Outcome) -> tuple[list[_Multipliers], float]:
         """Return the functions that the span lacks, and the largest share of a bound that this costs."""
@@ -157,6 +176,14 @@ class _Refinement:
 def _span(task: Task) -> Span:
     assert isinstance(task.feature_map, Span)
     return task.feature_map
+
+
+def _gap(task: Task, outcome: Outcome) -> float:
+    """Return the gap of a solution with a rounded corner as one of the hinge loss."""
+    solution = outcome.solution
+    problem = replace(outcome.problem, loss=task.problem.loss)
+    sums = problem.dual_sums(solution.scores, solution.alpha)
+    return problem.certify(solution.theta, solution.multipliers, solution.scores, sums, tol=0.0).gap
 
 
 def _lift(outcome: Outcome, old: Task, new: Task) -> Outcome:

@@ -65,6 +65,10 @@ def solve_multipliers(problem: Problem, *, start: Start | None = None, accuracy:
     if problem.loss.name != "hinge":
         raise ValueError(f"The method of multipliers is for the hinge loss, not the {problem.loss.name} loss.")
     accuracy = Accuracy() if accuracy is None else accuracy
+    if start is not None and start.alpha is not None:
+        known = _known(problem, start, accuracy)
+        if known.certificate.status == "solved":
+            return known
     state, margins, reach = _begin(problem, start, accuracy)
     joined = nobody = np.empty(0, dtype=np.intp)
     while True:
@@ -86,6 +90,16 @@ def solve_multipliers(problem: Problem, *, start: Start | None = None, accuracy:
         else:
             margins = problem.y * solution.scores
             state.width = max(state.width, _WARM_WIDTH)
+
+
+def _known(problem: Problem, start: Start, accuracy: Accuracy) -> Solution:
+    """Return a start that knows its dual variables as a solution."""
+    assert start.alpha is not None
+    multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
+    scores, alpha = problem.design.matvec(start.theta), np.clip(start.alpha, 0.0, problem.weight)
+    sums = problem.dual_sums(scores, alpha)
+    proof = problem.certify(start.theta, multipliers, scores, sums, tol=accuracy.tol, n_iter=max(1, start.n_iter))
+    return Solution(start.theta, multipliers, scores, problem.balanced(alpha, multipliers, sums), proof)
 
 
 def _begin(problem: Problem, start: Start | None, accuracy: Accuracy) -> tuple[_Rounds, Array, float]:

@@ -26,7 +26,7 @@ __all__ = ["solve_active_set"]
 Array = NDArray[np.float64]
 
 _ON = 1e-6  # share of its range by which a dual variable must be off both ends to count as between them
-_MOST_COLUMNS = 500  # of X, beyond which it takes longer than the iteration did
+_MOST_COLUMNS = 250  # of X, beyond which it takes longer than the iteration did
 _MOST = 1000  # rows on the margin, beyond which the system is not worth its time
 
 
