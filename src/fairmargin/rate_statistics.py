@@ -17,10 +17,21 @@ which is narrower, fell to 85% there.)
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-__all__ = ["compare_rates", "proportion_limits", "rate_interval", "ratio_interval", "statsmodels_module"]
+import numpy as np
+
+__all__ = [
+    "adjusted",
+    "compare_rates",
+    "proportion_limits",
+    "rate_interval",
+    "ratio_interval",
+    "statsmodels_module",
+    "whole_counts",
+]
 
 
 def statsmodels_module(name: str) -> Any:
@@ -31,14 +42,28 @@ def statsmodels_module(name: str) -> Any:
         raise ImportError('The audit needs statsmodels: pip install "fairmargin[cli]".') from None
 
 
-def rate_interval(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+def adjusted(p_values: Sequence[float], correction: str) -> list[float]:
+    """Return p-values corrected for their number, by any method of statsmodels' ``multipletests``."""
+    if len(p_values) == 0:
+        return []
+    if correction == "holm":  # by hand: multipletests collects garbage at every call, longer than an audit takes
+        order = np.argsort(p_values, kind="stable")
+        stepped = np.maximum.accumulate(np.asarray(p_values)[order] * np.arange(len(p_values), 0, -1))
+        found = np.empty(len(p_values))
+        found[order] = np.minimum(stepped, 1.0)
+        return found.tolist()
+    found = statsmodels_module("multitest").multipletests(list(p_values), method=correction)[1]
+    return [float(value) for value in found]
+
+
+def rate_interval(k: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
     """Return Wilson's interval of the rate ``k / n``, which holds ``k / n`` whatever rounding does at 0 and 1."""
     wilson = statsmodels_module("proportion").proportion_confint
     low, high = wilson(k, n, alpha=1.0 - confidence, method="wilson")
     return min(float(low), k / n), max(float(high), k / n)
 
 
-def proportion_limits(k: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+def proportion_limits(k: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
     """Return the exact limits of Clopper and Pearson of the rate ``k / n``.
 
     Each of them is missed with a probability of at most ``(1 - confidence) / 2``.
@@ -51,7 +76,7 @@ def proportion_limits(k: int, n: int, confidence: float = 0.95) -> tuple[float, 
     return low, high
 
 
-def ratio_interval(k: int, n: int, k_ref: int, n_ref: int, confidence: float = 0.95) -> tuple[float, float]:
+def ratio_interval(k: float, n: float, k_ref: float, n_ref: float, confidence: float = 0.95) -> tuple[float, float]:
     """Return the interval of the ratio ``(k/n) / (k_ref/n_ref)``; it begins at 0 for ``k = 0`` and is open above
     (infinite) for ``k_ref = 0``.
 
@@ -79,16 +104,26 @@ def _limit(p: float, q: float, own: float, other: float, sign: float) -> float:
     return own / (centre + root)  # also where other is zero or negative
 
 
-def compare_rates(k: int, n: int, k_ref: int, n_ref: int, confidence: float = 0.95) -> dict[str, Any]:
-    """Return difference with Newcombe's interval, ``z`` (pooled), Fisher's p-value and shortfall of two rates."""
+def whole_counts(k: float, n: float) -> tuple[int, int]:
+    """Return counts as whole numbers, effective ones with the number of people rounded down and the rate kept."""
+    people = max(math.floor(n + 1e-9), 1)  # a sum of squares may be off by rounding
+    return round(k / n * people), people
+
+
+def compare_rates(k: float, n: float, k_ref: float, n_ref: float, confidence: float = 0.95) -> dict[str, Any]:
+    """Return difference with Newcombe's interval, ``z`` (pooled), Fisher's p-value and shortfall of two rates.
+
+    Counts may be effective ones of weighted rates; Fisher's test takes them as whole numbers.
+    """
     from scipy.stats import fisher_exact
 
     proportion = statsmodels_module("proportion")
     interval = proportion.confint_proportions_2indep
     low, high = interval(k, n, k_ref, n_ref, compare="diff", method="newcomb", alpha=1.0 - confidence)
     alike = k + k_ref in (0, n + n_ref)  # no variance
+    (one, people), (two, others) = whole_counts(k, n), whole_counts(k_ref, n_ref)
     return {
-        "p_value": float(fisher_exact([[k, n - k], [k_ref, n_ref - k_ref]]).pvalue),
+        "p_value": float(fisher_exact([[one, people - one], [two, others - two]]).pvalue),
         "z": None if alike else float(proportion.proportions_ztest([k, k_ref], [n, n_ref])[0]),
         "difference": k / n - k_ref / n_ref,
         "difference_low": float(low),

@@ -1,11 +1,14 @@
 """Screening decisions for disparate impact: :func:`audit`, what it finds, and what belongs to it.
 
-``screen`` compares rates group by group, ``findings`` says what can be found, ``record`` holds the result, and
-``groups`` makes the groups that are compared.
+``screen`` puts an audit together: ``people`` checks what is known, ``groups`` makes the groups that are compared,
+``comparison`` compares rates, ``errors`` error rates, ``scores`` scores, ``strata`` groups within strata.
+``findings`` says what can be found, ``record`` holds the result, and ``drift`` compares it with an earlier one.
 """
 
 from __future__ import annotations
 
+from fairmargin.audit.drift import Drift, DriftedGroup, audit_drift
+from fairmargin.audit.errors import ERROR_RATES, ErrorRate
 from fairmargin.audit.findings import (
     ABOVE,
     ABOVE_MAYBE,
@@ -20,7 +23,9 @@ from fairmargin.audit.findings import (
     UNDEFINED,
 )
 from fairmargin.audit.record import Audit, AuditedAttribute, Group
+from fairmargin.audit.scores import ScoredGroup
 from fairmargin.audit.screen import audit
+from fairmargin.audit.strata import StratifiedGroup
 from fairmargin.proxies import Proxy, find_proxies
 from fairmargin.rate_statistics import ratio_interval
 
@@ -30,6 +35,7 @@ __all__ = [
     "BELOW",
     "BELOW_MAYBE",
     "DIFFERENT",
+    "ERROR_RATES",
     "FINDINGS",
     "NOTHING",
     "REFERENCE",
@@ -38,9 +44,15 @@ __all__ = [
     "UNDEFINED",
     "Audit",
     "AuditedAttribute",
+    "Drift",
+    "DriftedGroup",
+    "ErrorRate",
     "Group",
     "Proxy",
+    "ScoredGroup",
+    "StratifiedGroup",
     "audit",
+    "audit_drift",
     "find_proxies",
     "ratio_interval",
 ]

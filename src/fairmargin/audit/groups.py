@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fairmargin.sensitive import Attribute, encode_sensitive
 
-__all__ = ["intersection", "merge_small", "named_reference", "with_groups"]
+__all__ = ["TIMES", "combine", "intersection", "merge_small", "named_reference", "with_groups"]
+
+TIMES = " × "  # between the names of groups that are combined
 
 
 def with_groups(sensitive_features: Any, n: int, max_groups: int) -> list[tuple[Attribute, int]]:
@@ -30,8 +32,12 @@ def intersection(sensitive_features: Any, n: int, max_groups: int) -> tuple[Attr
     attributes = encode_sensitive(sensitive_features, n, groups=False).attributes
     if len(attributes) < 2:
         raise ValueError("Intersections need at least two sensitive attributes.")
-    name = " × ".join(a.name for a in attributes)
-    code = np.zeros(n, dtype=np.int64)
+    return merge_small(combine(attributes), max_groups)
+
+
+def combine(attributes: Sequence[Attribute]) -> Attribute:
+    """Return the combinations that occur of the groups of several attributes as the groups of one."""
+    code = np.zeros(1, dtype=np.int64)
     for a in attributes:
         assert a.codes is not None
         code = code * len(a.categories) + a.codes
@@ -42,8 +48,8 @@ def intersection(sensitive_features: Any, n: int, max_groups: int) -> tuple[Attr
         for a in reversed(attributes):
             value, part = divmod(value, len(a.categories))
             parts.append(str(a.categories[part]))
-        categories.append(" × ".join(reversed(parts)))
-    return merge_small(Attribute(name, tuple(categories), codes.astype(np.intp)), max_groups)
+        categories.append(TIMES.join(reversed(parts)))
+    return Attribute(TIMES.join(a.name for a in attributes), tuple(categories), codes.astype(np.intp))
 
 
 def merge_small(attribute: Attribute, max_groups: int) -> tuple[Attribute, int]:

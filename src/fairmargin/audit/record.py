@@ -48,6 +48,16 @@ class Group:
         One of the keys of ``FINDINGS``.
     merged : int
         How many small groups this row puts together; 0 for a group proper.
+    weight, effective_people : float
+        Sum of the weights, and how many people with equal weights the rate is worth; the number of people where
+        nobody has a weight.
+    odds_ratio : float
+        Odds of the positive decision over those of the people compared with, with exact limits.
+    ratio_flipped : float
+        The ratio if two people changed places: one of the side that is worse off had the positive decision
+        instead of one of the other.
+    flip_matters, flip_reverses : bool
+        Whether that exchange moves the ratio across the threshold, and whether it takes the difference away.
     """
 
     attribute: str
@@ -73,6 +83,14 @@ class Group:
     one_decision_matters: bool = False
     finding: str = NOTHING
     merged: int = 0
+    weight: float | None = None
+    effective_people: float | None = None
+    odds_ratio: float | None = None
+    odds_ratio_low: float | None = None
+    odds_ratio_high: float | None = None
+    ratio_flipped: float | None = None
+    flip_matters: bool = False
+    flip_reverses: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,7 +114,28 @@ class AuditedAttribute:
 
 @dataclass(frozen=True)
 class Audit:
-    """What :func:`audit` found; :meth:`to_dict` is plain data, :attr:`table` a frame."""
+    """What :func:`audit` found; :meth:`to_dict` is plain data, :attr:`table` a frame.
+
+    Attributes
+    ----------
+    people, positives : int
+        People, and positive decisions.
+    threshold, confidence, correction, min_people, method
+        As given to :func:`audit`.
+    attributes : tuple of AuditedAttribute
+    proxies, rules
+        What was found among the features.
+    weighted : bool
+        Whether people have weights that differ.
+    error_rates : tuple of ErrorRate
+        Where labels were given.
+    scoring : tuple of AuditedAttribute
+        Where scores were given: the same comparison with "score above the median" for the decision.
+    scored : tuple of ScoredGroup
+        Where scores were given: means, standardised differences, AUC.
+    strata : tuple of StratifiedGroup
+        Where strata were given: groups compared within them.
+    """
 
     people: int
     positives: int
@@ -109,6 +148,11 @@ class Audit:
     rules: tuple[DiscriminationRule, ...] = ()
     notes: tuple[str, ...] = field(default=())
     method: str = "one_vs_rest"
+    weighted: bool = False
+    error_rates: tuple[Any, ...] = ()
+    scoring: tuple[AuditedAttribute, ...] = ()
+    scored: tuple[Any, ...] = ()
+    strata: tuple[Any, ...] = ()
 
     @property
     def groups(self) -> list[Group]:
@@ -139,12 +183,15 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data: dicts, lists, text and finite numbers."""
         plain = asdict(self)
-        for attribute, row in zip(self.attributes, plain["attributes"], strict=True):
-            row["covariance"] = [{"group": g, "value": v} for g, v in attribute.covariance]
+        for kind in ("attributes", "scoring"):
+            for attribute, row in zip(getattr(self, kind), plain[kind], strict=True):
+                row["covariance"] = [{"group": g, "value": v} for g, v in attribute.covariance]
         plain["lowest"] = None if self.lowest is None else asdict(self.lowest)
         plain |= {"rule": RULES[self.method][0], "compared": RULES[self.method][1]}
         plain |= {"decides_alike": self.decides_alike}
-        for group in (*(g for row in plain["attributes"] for g in row["groups"]), plain["lowest"] or {}):
-            if group.get("ratio") == math.inf:
-                group["ratio"] = None
+        rows = [*plain["attributes"], *plain["scoring"]]
+        for group in (*(g for row in rows for g in row["groups"]), plain["lowest"] or {}):
+            for key in ("ratio", "odds_ratio", "odds_ratio_high"):
+                if group.get(key) == math.inf:
+                    group[key] = None
         return plain

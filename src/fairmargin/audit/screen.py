@@ -16,15 +16,15 @@ that a table answers, and the result does not claim to.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from fairmargin.audit.comparison import Comparison
+from fairmargin.audit.errors import ErrorRate, error_rates
 from fairmargin.audit.findings import (
     ABOVE,
     ABOVE_MAYBE,
@@ -33,24 +33,23 @@ from fairmargin.audit.findings import (
     DIFFERENT,
     NOTHING,
     REFERENCE,
-    REST,
     TOO_FEW,
     UNDEFINED,
 )
 from fairmargin.audit.groups import intersection, named_reference, with_groups
+from fairmargin.audit.people import People
 from fairmargin.audit.record import Audit, AuditedAttribute, Group
-from fairmargin.decisions import RULES, GroupCounts, count_groups, least_ratio
+from fairmargin.audit.scores import ScoredGroup, score_groups, weighted_quantile
+from fairmargin.audit.strata import StratifiedGroup, stratify
+from fairmargin.decisions import RULES
 from fairmargin.discrimination_rules import find_discrimination_rules
-from fairmargin.inputs import check_container
 from fairmargin.metrics import decision_boundary_covariance
 from fairmargin.proxies import find_proxies
-from fairmargin.rate_statistics import compare_rates, rate_interval, ratio_interval, statsmodels_module
+from fairmargin.rate_statistics import adjusted
 from fairmargin.sensitive import Attribute
 from fairmargin.validation import check_count, check_number
 
 __all__ = ["audit"]
-
-Array = NDArray[np.float64]
 
 _RULES = 10  # discriminatory rules of each kind on the list: more than anybody reads
 
@@ -70,6 +69,9 @@ def audit(
     min_people: int = 30,
     max_groups: int = 30,
     features: pd.DataFrame | None = None,
+    y_true: Any = None,
+    sample_weight: Any = None,
+    strata: Any = None,
 ) -> Audit:
     """Compare the decisions on groups of people.
 
@@ -83,7 +85,8 @@ def audit(
     method : {"one_vs_rest", "between_groups"}, default="one_vs_rest"
         Whether groups are compared with everybody else or with the group of the highest rate.
     scores : array of shape (n,), optional
-        Values of a ``decision_function``; their covariance with the attributes is reported.
+        Values of a ``decision_function``; their covariance with the attributes is reported, who is above the
+        median, and how many standard deviations groups are apart.
     reference : mapping from attribute to group, optional
         Whom to compare the groups of an attribute with, instead.
     intersections : bool
@@ -100,6 +103,14 @@ def audit(
     features : DataFrame of n rows, optional
         Columns to search for proxies of the sensitive attributes, and for combinations in which a group is refused
         more often (discriminatory rules).
+    y_true : array of shape (n,), optional
+        Labels, favourable where they equal ``pos_label``, unknown where they are missing. With them the error rates
+        of the decisions are compared, too.
+    sample_weight : array of shape (n,), optional
+        People of weight zero are left out. With weights that differ, rates are weighted, and tests are made on
+        effective counts.
+    strata : array, series or frame of shape (n,) or (n, k), optional
+        Groups are compared within strata as well, and the strata are pooled (Mantel and Haenszel); not with weights.
 
     Examples
     --------
@@ -108,45 +119,90 @@ def audit(
     >>> round(result.lowest.ratio, 1), result.lowest.finding
     (33.3, 'below the threshold, beyond chance')
     """
-    check_container(decisions, "decisions")
     _check_options(threshold, confidence, min_people, max_groups)
     if method not in RULES:
         raise ValueError(f"method must be one of {', '.join(map(repr, RULES))}, got {method!r}.")
-    positive = (np.asarray(decisions) == pos_label).ravel()
-    if len(positive) == 0:
-        raise ValueError("There are no decisions to audit.")
-    attributes = with_groups(sensitive_features, len(positive), max_groups)
+    people = People.of(decisions, pos_label, sensitive_features, y_true, sample_weight, scores, strata, features)
+    attributes = with_groups(people.sensitive, len(people.positive), max_groups)
     if intersections:
-        attributes.append(intersection(sensitive_features, len(positive), max_groups))
-    unknown = set(reference or {}) - {a.name for a, _ in attributes}
-    if unknown:
-        raise ValueError(
-            f"reference names {', '.join(map(repr, sorted(unknown, key=str)))}, which is no sensitive attribute; "
-            f"there are {', '.join(repr(a.name) for a, _ in attributes)}."
-        )
-    check = _Comparison(positive, threshold, confidence, min_people, method)
+        attributes.append(intersection(people.sensitive, len(people.positive), max_groups))
+    _check_reference(reference, [a for a, _ in attributes])
+    check = Comparison(people.positive, threshold, confidence, min_people, method, people.weight)
     rows = [check.attribute(a, merged, named_reference(reference, a)) for a, merged in attributes]
-    rows = [_with_covariance(row, a, scores) for row, (a, _) in zip(rows, attributes, strict=True)]
+    rows = [_with_covariance(row, a, people) for row, (a, _) in zip(rows, attributes, strict=True)]
     if intersections:
         rows[-1] = replace(rows[-1], intersection=True)
-    proxies = () if features is None else tuple(find_proxies(features, sensitive_features))
-    rules = (
-        ()
-        if features is None
-        else tuple(find_discrimination_rules(features, sensitive_features, positive, most=_RULES))
-    )
+    compared = [(a, _base(row)) for (a, _), row in zip(attributes, rows, strict=True)]
+    options: dict[str, Any] = {"confidence": confidence, "min_people": min_people, "correction": correction}
     return Audit(
-        len(positive),
-        int(positive.sum()),
+        len(people.positive),
+        int(people.positive.sum()),
         float(threshold),
         float(confidence),
         correction,
         int(min_people),
         tuple(_concluded(rows, threshold, 1.0 - confidence, correction)),
-        proxies,
-        rules,
+        () if people.features is None else tuple(find_proxies(people.features, people.sensitive)),
+        () if people.features is None else _discrimination_rules(people),
+        notes=people.notes,
         method=method,
+        weighted=people.weight is not None,
+        error_rates=_error_rates(people, compared, options),
+        scoring=_above_median(people, check, attributes, reference, correction),
+        scored=_scored(people, compared),
+        strata=_stratified(people, compared, rows, options),
     )
+
+
+def _base(row: AuditedAttribute) -> int | None:
+    """Return the index of the reference group; None where groups are compared with everybody else."""
+    return next((k for k, g in enumerate(row.groups) if g.finding == REFERENCE), None)
+
+
+def _check_reference(reference: Mapping[str, Any] | None, attributes: list[Attribute]) -> None:
+    unknown = set(reference or {}) - {a.name for a in attributes}
+    if unknown:
+        raise ValueError(
+            f"reference names {', '.join(map(repr, sorted(unknown, key=str)))}, which is no sensitive attribute; "
+            f"there are {', '.join(repr(a.name) for a in attributes)}."
+        )
+
+
+def _discrimination_rules(people: People) -> tuple[Any, ...]:
+    return tuple(find_discrimination_rules(people.features, people.sensitive, people.positive, most=_RULES))
+
+
+def _error_rates(people: People, compared: list[Any], options: dict[str, Any]) -> tuple[ErrorRate, ...]:
+    if people.label is None or people.known is None:
+        return ()
+    return tuple(error_rates(compared, people.positive, people.label, people.known, weight=people.weight, **options))
+
+
+def _above_median(
+    people: People, check: Comparison, attributes: list[Any], reference: Mapping[str, Any] | None, correction: str
+) -> tuple[AuditedAttribute, ...]:
+    """Compare who has a score above the median, as decisions are compared."""
+    if people.scores is None:
+        return ()
+    above = people.scores > weighted_quantile(people.scores, 0.5, people.weight)
+    check = replace(check, positive=above)
+    rows = [check.attribute(a, merged, named_reference(reference, a)) for a, merged in attributes]
+    return tuple(_concluded(rows, check.threshold, 1.0 - check.confidence, correction))
+
+
+def _scored(people: People, compared: list[Any]) -> tuple[ScoredGroup, ...]:
+    if people.scores is None:
+        return ()
+    return tuple(score_groups(compared, people.scores, people.weight, people.label, people.known))
+
+
+def _stratified(
+    people: People, compared: list[Any], rows: list[AuditedAttribute], options: dict[str, Any]
+) -> tuple[StratifiedGroup, ...]:
+    if people.strata is None:
+        return ()
+    named = [(a, base, row.reference) for (a, base), row in zip(compared, rows, strict=True)]
+    return tuple(stratify(named, people.positive, people.strata, **options))
 
 
 def _check_options(threshold: float, confidence: float, min_people: int, max_groups: int) -> None:
@@ -158,106 +214,18 @@ def _check_options(threshold: float, confidence: float, min_people: int, max_gro
     check_count(max_groups, "max_groups")
 
 
-@dataclass(frozen=True)
-class _Comparison:
-    """Decisions, and by which numbers groups are compared."""
-
-    positive: NDArray[np.bool_]
-    threshold: float
-    confidence: float
-    min_people: int
-    method: str
-
-    def attribute(self, attribute: Attribute, merged: int, named: str | None) -> AuditedAttribute:
-        """Compare the groups of one attribute with everybody else, or with its reference group."""
-        if len(attribute.categories) < 2:
-            raise ValueError(
-                f"The sensitive attribute {attribute.name!r} has only one group ({attribute.categories[0]!r}): "
-                "there is nothing to compare."
-            )
-        counts = count_groups(attribute, self.positive, min_people=self.min_people)
-        rows = zip(attribute.categories, counts.positives, counts.people, strict=True)
-        groups = [self._group(attribute.name, str(c), int(k), int(n)) for c, k, n in rows]
-        if named is None and self.method == "one_vs_rest" and len(groups) > 2:
-            reference = REST
-            total = int(counts.positives.sum()), int(counts.people.sum())
-            groups = [self._compared(g, total[0] - g.positives, total[1] - g.people, both=True) for g in groups]
-        else:
-            base = groups[self._reference(counts, named)]
-            reference = base.group
-            groups = [
-                replace(g, finding=REFERENCE) if g is base else self._compared(g, base.positives, base.people)
-                for g in groups
-            ]
-        if merged:
-            groups[-1] = replace(groups[-1], merged=merged)
-        rules = {m: _finite(least_ratio([counts], m)) if counts.judged(m).any() else None for m in RULES}
-        return AuditedAttribute(
-            attribute.name,
-            reference,
-            rules[self.method],
-            rules["between_groups"],
-            float(counts.difference(self.method)) if counts.judged(self.method).any() else None,
-            tuple(groups),
-        )
-
-    def _reference(self, counts: GroupCounts, named: str | None) -> int:
-        """Return the group named or, of those with enough people, the one with the highest rate."""
-        if named is not None:
-            return [str(c) for c in counts.categories].index(named)
-        eligible = counts.may_be_highest
-        return int(np.argmax(np.where(eligible, counts.rate, -1.0) if eligible.any() else counts.rate))
-
-    def _group(self, attribute: str, name: str, k: int, n: int) -> Group:
-        return Group(attribute, name, n, k, k / n, *rate_interval(k, n, self.confidence))
-
-    def _compared(self, row: Group, k_ref: int, n_ref: int, *, both: bool = False) -> Group:
-        """Compare a group with ``k_ref`` of ``n_ref`` others; ``both`` if these may not be worse off either."""
-        k, n = row.positives, row.people
-        row = replace(row, **compare_rates(k, n, k_ref, n_ref, self.confidence))
-        if min(n, n_ref) < self.min_people:
-            row = replace(row, finding=TOO_FEW)
-        if k_ref == 0:
-            return row if k == 0 or not both else replace(row, rule=0.0, ratio=math.inf)
-        ratio, more, fewer = (100.0 * _ratio(c, n, k_ref, n_ref) for c in (k, min(k + 1, n), max(k - 1, 0)))
-        low, high = ratio_interval(k, n, k_ref, n_ref, self.confidence)
-        rules = [_two_sided(value) if both else value for value in (ratio, more, fewer)]
-        return replace(
-            row,
-            rule=rules[0],
-            ratio=ratio,
-            ratio_low=100.0 * low,
-            ratio_high=100.0 * high,
-            ratio_one_more=more,
-            ratio_one_fewer=fewer,
-            one_decision_matters=min(rules) < self.threshold <= max(rules),
-        )
-
-
-def _two_sided(ratio: float) -> float:
-    """Return the lower rate in percent of the higher."""
-    return ratio if ratio <= 100.0 else 1e4 / ratio
-
-
-def _ratio(k: int, n: int, k_ref: int, n_ref: int) -> float:
-    return (k * n_ref) / (n * k_ref)
-
-
 def _concluded(
     rows: list[AuditedAttribute], threshold: float, alpha: float, correction: str
 ) -> list[AuditedAttribute]:
     """Correct the p-values of the groups that are judged for their number, and say what was found."""
-    multipletests = statsmodels_module("multitest").multipletests
-
     judged = [g for row in rows for g in row.groups if g.finding not in (REFERENCE, TOO_FEW)]
-    p_values = [g.p_value for g in judged]
-    adjusted = iter(multipletests(p_values, alpha=alpha, method=correction)[1].tolist() if p_values else [])
+    corrected = iter(adjusted([g.p_value for g in judged if g.p_value is not None], correction))
     concluded = []
     for row in rows:
         groups = []
         for group in row.groups:
             if group.finding not in (REFERENCE, TOO_FEW):
-                group = replace(group, p_adjusted=float(next(adjusted)))
+                group = replace(group, p_adjusted=next(corrected))
                 group = replace(group, finding=_finding(group, threshold, alpha))
             groups.append(group)
         concluded.append(replace(row, groups=tuple(groups)))
@@ -275,15 +243,11 @@ def _finding(group: Group, threshold: float, alpha: float) -> str:
     return DIFFERENT if beyond else NOTHING
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
-def _with_covariance(row: AuditedAttribute, attribute: Attribute, scores: Any) -> AuditedAttribute:
-    if scores is None:
+def _with_covariance(row: AuditedAttribute, attribute: Attribute, people: People) -> AuditedAttribute:
+    if people.scores is None:
         return row
     assert attribute.codes is not None
     groups = np.array([str(c) for c in attribute.categories], dtype=object)[attribute.codes]
-    values = decision_boundary_covariance(None, scores, sensitive_features=groups)
+    values = decision_boundary_covariance(None, people.scores, sensitive_features=groups, sample_weight=people.weight)
     names = values.index.get_level_values("category")
     return replace(row, covariance=tuple(zip(map(str, names), map(float, values), strict=True)))

@@ -1,0 +1,118 @@
+"""The people of an audit: what is known of each, checked, and without those who do not count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fairmargin.audit.scores import check_scores
+from fairmargin.inputs import check_container
+from fairmargin.sensitive import Sensitive, encode_sensitive
+from fairmargin.validation import validate_weights
+
+__all__ = ["People"]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class People:
+    """Decisions on n people and what else is known of them; None for what is not.
+
+    ``weight`` is None where weights do not differ. ``label`` is False where ``known`` is.
+    """
+
+    positive: Mask
+    sensitive: Any
+    label: Mask | None = None
+    known: Mask | None = None
+    weight: Array | None = None
+    scores: Array | None = None
+    strata: Any = None
+    features: Any = None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        decisions: Any,
+        pos_label: Any,
+        sensitive_features: Any,
+        y_true: Any = None,
+        sample_weight: Any = None,
+        scores: Any = None,
+        strata: Any = None,
+        features: pd.DataFrame | None = None,
+    ) -> People:
+        """Check what :func:`fairmargin.audit.audit` was given; people of weight zero are left out."""
+        check_container(decisions, "decisions")
+        positive = (np.asarray(decisions) == pos_label).ravel()
+        n = len(positive)
+        if n == 0:
+            raise ValueError("There are no decisions to audit.")
+        label, known = (None, None) if y_true is None else _labels(y_true, pos_label, n)
+        values = None if scores is None else check_scores(scores, n)
+        if sample_weight is None:
+            return cls(positive, sensitive_features, label, known, None, values, strata, features)
+        weight = _weights(sample_weight, n)
+        if strata is not None and np.ptp(weight[weight > 0]) > 0:
+            raise ValueError("Strata are pooled without weights; leave out sample_weight or strata.")
+        counted = weight > 0
+        people = cls(positive, sensitive_features, label, known, weight, values, strata, features)
+        return people._equal_weights() if counted.all() else people._among(counted)._equal_weights()
+
+    def _equal_weights(self) -> People:
+        """Forget weights that do not differ."""
+        assert self.weight is not None
+        if np.ptp(self.weight) > 0.0:
+            return self
+        return People(**{**vars(self), "weight": None})
+
+    def _among(self, counted: Mask) -> People:
+        """Leave out the people who do not count, and say how many they are."""
+        n, left_out = len(counted), int((~counted).sum())
+        rows = np.flatnonzero(counted)
+        kept: dict[str, Any] = {
+            name: None if value is None else value[counted]
+            for name, value in vars(self).items()
+            if name in ("positive", "label", "known", "weight", "scores")
+        }
+        for name in ("sensitive", "strata"):
+            value = getattr(self, name)
+            kept[name] = None if value is None else _words(encode_sensitive(value, n, groups=False).take(rows))
+        kept["features"] = None if self.features is None else self.features[counted].reset_index(drop=True)
+        who = "person of weight zero was" if left_out == 1 else "people of weight zero were"
+        return People(**kept, notes=(f"{left_out:,} {who} left out.",))
+
+
+def _words(sensitive: Sensitive) -> pd.DataFrame:
+    """Return attributes as a frame again; numeric ones stay numbers."""
+    columns: dict[str, Any] = {}
+    for a in sensitive.attributes:
+        if a.codes is None:
+            columns[a.name] = a.values
+        else:
+            columns[a.name] = np.array([str(c) for c in a.categories], dtype=object)[a.codes]
+    return pd.DataFrame(columns)
+
+
+def _labels(y_true: Any, pos_label: Any, n: int) -> tuple[Mask, Mask]:
+    check_container(y_true, "y_true")
+    values = np.asarray(y_true).ravel()
+    if len(values) != n:
+        raise ValueError(f"There are {len(values):,} labels in y_true for {n:,} decisions.")
+    known = ~pd.isna(values)
+    label = np.asarray(values == pos_label, dtype=bool) & known
+    if not known.any():
+        raise ValueError("No label in y_true is known: leave it out.")
+    return label, known
+
+
+def _weights(sample_weight: Any, n: int) -> Array:
+    check_container(sample_weight, "sample_weight")
+    return validate_weights(sample_weight, np.empty((n, 1)))

@@ -1,0 +1,196 @@
+"""Scores by group: who is above the median, means in standard deviations, how well scores rank, and every cut.
+
+A decision is one cut on a score. These numbers say how groups lie on the score itself, whatever the cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from fairmargin.audit.comparison import CountedSides
+from fairmargin.sensitive import Attribute
+
+__all__ = [
+    "QUANTILES",
+    "QuantileCut",
+    "ScoredGroup",
+    "by_quantile",
+    "check_scores",
+    "score_groups",
+    "weighted_quantile",
+]
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+QUANTILES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+@dataclass(frozen=True)
+class ScoredGroup:
+    """The scores of one group.
+
+    Attributes
+    ----------
+    attribute, group : str
+    people : int
+    mean : float
+        Mean score.
+    smd : float or None
+        Standardised mean difference: mean less that of the people compared with, over the standard deviation of
+        everybody's scores; None for the reference group and where all scores are equal.
+    auc : float or None
+        Area under the ROC curve among the people of the group with a label; None without both labels.
+    """
+
+    attribute: str
+    group: str
+    people: int
+    mean: float
+    smd: float | None = None
+    auc: float | None = None
+
+
+@dataclass(frozen=True)
+class QuantileCut:
+    """What accepting everybody above a quantile of the scores would do to one group.
+
+    Attributes
+    ----------
+    attribute, group : str
+    quantile, cut : float
+        The quantile, and the score there.
+    people, accepted : int
+        People of the group, and those of them with a score above the cut.
+    ratio : float or None
+        Their rate in percent of that of the people compared with (adverse impact ratio); None if it is 0/0 or
+        infinite, and for the reference group.
+    smd : float or None
+        Standardised mean difference of the scores among those above the cut.
+    """
+
+    attribute: str
+    group: str
+    quantile: float
+    cut: float
+    people: int
+    accepted: int
+    ratio: float | None = None
+    smd: float | None = None
+
+
+def check_scores(scores: Any, n: int) -> Array:
+    """Return scores as numbers; raise unless they are ``n`` finite ones."""
+    values = np.asarray(scores, dtype=float).ravel()
+    if len(values) != n:
+        raise ValueError(f"There are {len(values):,} scores for {n:,} decisions.")
+    if not np.all(np.isfinite(values)):
+        raise ValueError("scores has nan or infinite values.")
+    return values
+
+
+def weighted_quantile(values: Array, share: float, weight: Array | None = None) -> float:
+    """Return the value with ``share`` of the weight below it, half-way between two where it falls between them.
+
+    Without weights the quantile of 0.5 is the median.
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    below = np.cumsum(np.ones(len(values)) if weight is None else weight[order])
+    target = share * below[-1]
+    slack = 1e-12 * below[-1]  # rounding of the sums
+    first = int(np.searchsorted(below, target - slack))
+    last = int(np.searchsorted(below, target + slack, side="right"))
+    return float(0.5 * (ordered[min(first, len(values) - 1)] + ordered[min(last, len(values) - 1)]))
+
+
+def score_groups(
+    attributes: Sequence[tuple[Attribute, int | None]],
+    scores: Array,
+    weight: Array | None = None,
+    label: Mask | None = None,
+    known: Mask | None = None,
+) -> list[ScoredGroup]:
+    """Return means, standardised differences and, with labels, the AUC of every group.
+
+    Parameters
+    ----------
+    attributes : list of (Attribute, int or None)
+        Each with the index of its reference group, None where groups are compared with everybody else.
+    scores : array of shape (n,)
+    weight : array of shape (n,), optional
+    label, known : bool arrays of shape (n,), optional
+        Favourable labels, and whose label is known.
+    """
+    counted = np.ones(len(scores)) if weight is None else weight
+    spread = _deviation(scores, counted)
+    rows = []
+    for attribute, base in attributes:
+        for index, category in enumerate(attribute.categories):
+            inside, others = _sides(attribute, index, base)
+            mean = float(np.average(scores[inside], weights=counted[inside]))
+            smd = None if others is None else _smd(scores, counted, inside, others, spread)
+            auc = None if label is None or known is None else _auc(scores, counted, label, inside & known)
+            rows.append(ScoredGroup(attribute.name, str(category), int(inside.sum()), mean, smd, auc))
+    return rows
+
+
+def by_quantile(
+    attributes: Sequence[tuple[Attribute, int | None]],
+    scores: Array,
+    weight: Array | None = None,
+    quantiles: Sequence[float] = QUANTILES,
+) -> list[QuantileCut]:
+    """Return, for every quantile and group, what accepting the scores above it would do; parameters as above."""
+    counted = np.ones(len(scores)) if weight is None else weight
+    spread = _deviation(scores, counted)
+    rows = []
+    for attribute, base in attributes:
+        for share in quantiles:
+            cut = weighted_quantile(scores, share, weight)
+            above = scores > cut
+            sides = CountedSides.of(attribute, above, weight)
+            for index, category in enumerate(attribute.categories):
+                side = sides.group(index)
+                assert side is not None
+                inside, others = _sides(attribute, index, base)
+                row = QuantileCut(attribute.name, str(category), share, cut, side.people, side.positives)
+                other = None if others is None else sides.rest(index) if base is None else sides.group(base)
+                if other is not None and others is not None:
+                    ratio = 100.0 * side.rate / other.rate if other.rate > 0 else None
+                    smd = _smd(scores, counted, inside & above, others & above, spread)
+                    row = replace(row, ratio=ratio, smd=smd)
+                rows.append(row)
+    return rows
+
+
+def _sides(attribute: Attribute, index: int, base: int | None) -> tuple[Mask, Mask | None]:
+    """Return who is in a group, and whom it is compared with; None for the reference group."""
+    assert attribute.codes is not None
+    inside = attribute.codes == index
+    if index == base:
+        return inside, None
+    return inside, ~inside if base is None else attribute.codes == base
+
+
+def _deviation(scores: Array, weight: Array) -> float:
+    mean = np.average(scores, weights=weight)
+    return float(np.sqrt(np.average((scores - mean) ** 2, weights=weight)))
+
+
+def _smd(scores: Array, weight: Array, inside: Mask, others: Mask, spread: float) -> float | None:
+    if not inside.any() or not others.any() or spread == 0.0:
+        return None
+    means = [float(np.average(scores[side], weights=weight[side])) for side in (inside, others)]
+    return (means[0] - means[1]) / spread
+
+
+def _auc(scores: Array, weight: Array, label: Mask, among: Mask) -> float | None:
+    if len(np.unique(label[among])) < 2:
+        return None
+    return float(roc_auc_score(label[among], scores[among], sample_weight=weight[among]))
