@@ -53,7 +53,6 @@ def test_groups_that_come_and_go_and_small_ones():
 
 def test_drift_is_seldom_found_where_there_is_none():
     rng, rejected, draws = np.random.default_rng(2), 0, 100
-    rates = {"a": 0.3, "b": 0.5, "c": 0.6}
     for _ in range(draws):
         pair = [
             make(**{g: (rng.binomial(80, p), 80) for g, p in {"a": 0.3, "b": 0.5, "c": 0.6}.items()}) for _ in "ab"

@@ -378,7 +378,7 @@ def test_the_python_of_the_documentation_runs(folder):
 
 
 def test_every_option_that_an_error_may_name_exists(capsys):
-    assert run(["train", "--help"]) == 0
+    assert run(["train", "--help"]) == run(["audit", "--help"]) == run(["frontier", "--help"]) == 0
     described = capsys.readouterr().out
     assert [flag for flag in FLAGS.values() if flag not in described] == []
 

@@ -189,8 +189,8 @@ def _worth(groups: Sequence[Mapping[str, Any]]) -> tuple[float, float, float]:
 def _row(key: tuple[str, str], before: _Counted, now: _Counted) -> DriftedGroup:
     ratios = [100.0 * c.rate / c.rate_of_rest if c.rate_of_rest > 0 else None for c in (before, now)]
     odds = [_finite(odds_ratio(*c.table)) for c in (before, now)]
-    facts = (before.people, now.people, before.rate, now.rate)
-    return DriftedGroup(*key, *facts, ratios[0], ratios[1], odds[0], odds[1])
+    people, rates = (before.people, now.people), (before.rate, now.rate)
+    return DriftedGroup(key[0], key[1], *people, *rates, ratios[0], ratios[1], odds[0], odds[1])
 
 
 def _finite(value: float | None) -> float | None:

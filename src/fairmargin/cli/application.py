@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fairmargin.cli.commands import audit, frontier, predict, train
+from fairmargin.cli.audit_command import audit
+from fairmargin.cli.commands import frontier, predict, train
 
 __all__ = ["app", "register_experiments"]
 
@@ -27,6 +28,8 @@ _EXAMPLES: dict[Callable[..., Any], tuple[str, ...]] = {
         "fairmargin audit people.csv --target repaid --positive yes --sensitive sex --sensitive origin",
         "fairmargin audit people.csv -t repaid -p yes -s sex --decision approved --fail-under 80",
         "fairmargin audit people.parquet -t repaid -p yes -s sex --model model.json --json audit.json",
+        "fairmargin audit people.csv -t repaid -p yes -s sex --decision approved --strata branch --weights weight",
+        "fairmargin audit june.csv -s sex --decision approved --baseline may.json",
     ),
     train: (
         "fairmargin train people.csv -t repaid -p yes -s sex --constraint p-rule=80 -o model.json",

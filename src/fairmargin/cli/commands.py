@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -47,130 +47,12 @@ from fairmargin.cli.options import (
 )
 from fairmargin.cli.outputs import Outputs, steps
 from fairmargin.exceptions import DataError
-from fairmargin.formatting import clean, people, ratio_beside
+from fairmargin.formatting import clean, people
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["audit", "frontier", "predict", "train"]
-
-_CHECK_FAILED = 1
-
-
-def audit(
-    context: typer.Context,
-    data: Data = None,
-    demo: Demo = False,
-    target: Target = None,
-    positive: Positive = None,
-    sensitive: Sensitive = None,
-    decision: Annotated[
-        str | None, typer.Option(metavar="COL", help="Column of decisions to audit, instead of the labels.")
-    ] = None,
-    model: Annotated[Path | None, typer.Option(metavar="FILE", help="Audit the decisions of this model.")] = None,
-    reference: Annotated[
-        list[str] | None, typer.Option(metavar="COL=GROUP", help="Compare with this group instead.")
-    ] = None,
-    intersections: Annotated[
-        bool, typer.Option("--intersections", help="Compare combinations of groups, too.")
-    ] = False,
-    threshold: Annotated[float, typer.Option(metavar="P", help="Ratio in percent below which to point out.")] = 80.0,
-    fail_under: Annotated[
-        float | None,
-        typer.Option(metavar="P", help="Exit with status 1 if a group's ratio, in percent, is lower (for CI)."),
-    ] = None,
-    rule: Rule = "rest",
-    min_people: MinPeople = 30,
-    merge_small: MergeSmall = False,
-    bins: Bins = None,
-    missing_sensitive: MissingSensitive = "group",
-    names: Names = None,
-    header: Header = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = ".",
-    encoding: Encoding = "utf-8",
-    max_size: MaxSize = 4.0,
-    json_file: JsonFile = None,
-    markdown_file: MarkdownFile = None,
-    html_file: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a web page.")] = None,
-    quiet: Quiet = False,
-) -> int:
-    """Screen decisions for disparate impact: group by group, with intervals and tests.
-
-    Decisions come from a column (--decision), from a model (--model), or are the labels themselves.
-    """
-    options = context.params
-    inputs.check_percentage(threshold, "--threshold")
-    inputs.check_percentage(fail_under, "--fail-under")
-    outputs = Outputs(inputs.input_files(options), json=json_file, markdown=markdown_file, html=html_file)
-    with steps(quiet) as step:
-        from fairmargin.audit import audit as run_audit
-        from fairmargin.report import audit_summary
-        from fairmargin.tables.groups import find_sensitive_columns, group_columns
-        from fairmargin.tables.study import method_of_rule
-
-        step("reading")
-        asked = inputs.read_question(options)
-        decided = inputs.read_decisions(asked, decision, model)
-        step("comparing groups")
-        attributes = find_sensitive_columns(decided.frame, asked.sensitive, decided.column)
-        references = inputs.parse_pairs(reference, "--reference", attributes)
-        merge_under = min_people if merge_small else 0
-        limits = inputs.parse_bins(bins)
-        groups, said = group_columns(decided.frame, attributes, limits, missing_sensitive, merge_under)
-        result = run_audit(
-            decided.positive,
-            pos_label=True,
-            method=method_of_rule(rule),
-            scores=decided.scores,
-            sensitive_features=groups,
-            reference=references,
-            intersections=intersections,
-            threshold=threshold,
-            min_people=min_people,
-            features=_proxy_candidates(decided.frame, {*attributes, decided.column, asked.target}),
-        )
-        settings: dict[str, Any] = {"target": asked.target, "positive": decided.favourable, "sensitive": attributes}
-        settings |= {"decision": decision, "model": model and model.name, "reference": reference}
-        settings |= {"rule": rule, "threshold": threshold, "min_people": min_people, "merge_small": merge_small}
-        settings |= {"intersections": intersections}
-        summary = audit_summary(
-            result,
-            title=f"Audit of {decided.what}",
-            what=decided.what,
-            fingerprint=asked.table.fingerprint,
-            settings=settings,
-            notes=[*asked.table.notes, *decided.notes, *said],
-        )
-    outputs.write_summary(summary, quiet)
-    return _gate(summary, fail_under)
-
-
-def _proxy_candidates(frame: pd.DataFrame, not_features: set[str | None]) -> pd.DataFrame | None:
-    """Return the columns that may tell of a sensitive attribute; infinite numbers, of no rank, count as missing."""
-    import numpy as np
-
-    features = frame[[column for column in frame if column not in not_features]]
-    return features.replace([np.inf, -np.inf], np.nan) if features.shape[1] else None
-
-
-def _gate(summary: dict[str, Any], fail_under: float | None) -> int:
-    """Return the exit status that ``--fail-under`` asks for."""
-    if fail_under is None:
-        return 0
-    lowest = summary["audit"]["lowest"]
-    if summary["audit"]["decides_alike"] == "accepts":
-        print("fairmargin: everybody gets the positive decision, which keeps every rule", file=sys.stderr)
-    if lowest is None or lowest["rule"] is None:
-        failure = "no group has enough people to say; --fail-under cannot be decided"
-    elif lowest["rule"] >= fail_under:
-        return 0
-    else:
-        where = f"{lowest['attribute']} = {lowest['group']}"
-        reached = ratio_beside(lowest["rule"], fail_under)
-        failure = f"the p%-rule of {where} ({summary['audit']['compared']}) is {reached}, under {fail_under:g}%"
-    print(f"fairmargin: {clean(failure)}", file=sys.stderr)
-    return _CHECK_FAILED
+__all__ = ["frontier", "predict", "train"]
 
 
 def train(

@@ -10,22 +10,19 @@ from typing import TYPE_CHECKING, Any
 from fairmargin.exceptions import DataError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fairmargin.tables import Study, Table, TabularModel
 
 __all__ = [
-    "Decisions",
     "Question",
     "check_percentage",
     "input_files",
     "parse_bins",
     "parse_pairs",
-    "read_decisions",
     "read_model",
     "read_question",
     "read_study",
     "read_table_file",
+    "split_names",
 ]
 
 _GIGABYTE = 1_000_000_000
@@ -42,22 +39,12 @@ class Question:
     sensitive: list[str]
 
 
-@dataclass(frozen=True)
-class Decisions:
-    """Decisions to audit: who is positive, the scores if there are any, and in words whose decisions they are."""
-
-    frame: pd.DataFrame
-    positive: Any
-    what: str
-    favourable: str
-    scores: Any = None
-    column: str | None = None
-    notes: tuple[str, ...] = ()
-
-
 def input_files(options: Mapping[str, Any]) -> list[Path | None]:
     """Return the files that the options of a command name as input."""
-    return [options.get("data"), options.get("model"), *(Path(n) for n in (options.get("names"),) if n)]
+    return [
+        *(options.get(name) for name in ("data", "model", "test", "baseline")),
+        *(Path(n) for n in (options.get("names"),) if n),
+    ]
 
 
 def read_table_file(path: Path, options: Mapping[str, Any]) -> Table:
@@ -94,7 +81,7 @@ def read_question(options: Mapping[str, Any]) -> Question:
         raise DataError("Name a data file, or try --demo.")
     else:
         table = read_table_file(options["data"], options)
-    columns = _split_names(sensitive or [], list(table.frame.columns))
+    columns = split_names(sensitive or [], list(table.frame.columns))
     if not columns:
         raise DataError("Name at least one sensitive column: --sensitive COL.")
     return Question(table, target, positive, columns)
@@ -108,7 +95,7 @@ def _demo_table() -> Table:
     return table_of_frame(make_credit_demo(), "built-in demo (made-up credit data)", [note])
 
 
-def _split_names(given: list[str], columns: list[str]) -> list[str]:
+def split_names(given: list[str], columns: list[str]) -> list[str]:
     """Take "a,b" for two columns unless there is a column of that name."""
     names: list[str] = []
     for name in given:
@@ -131,40 +118,14 @@ def read_study(options: Mapping[str, Any]) -> Study:
         target=asked.target,
         positive=asked.positive,
         sensitive=asked.sensitive,
-        features=_split_names(options["features"], columns) if options["features"] else None,
-        exclude=_split_names(options["exclude"] or [], columns),
+        features=split_names(options["features"], columns) if options["features"] else None,
+        exclude=split_names(options["exclude"] or [], columns),
         bins=parse_bins(options["bins"]),
-        categorical=_split_names(options.get("categorical") or [], columns),
-        numeric=_split_names(options.get("numeric") or [], columns),
+        categorical=split_names(options.get("categorical") or [], columns),
+        numeric=split_names(options.get("numeric") or [], columns),
         stratify=options.get("confidence") is None,
         **{name: options[name] for name in encoding if name in options},
     )
-
-
-def read_decisions(asked: Question, decision: str | None, model: Path | None) -> Decisions:
-    """Return the decisions to audit: those of a column, of a model, or the labels."""
-    from fairmargin.tables import find_column, read_target
-
-    frame = asked.table.frame
-    if decision is not None and model is not None:
-        raise DataError("Give --decision or --model, not both.")
-    if model is not None:
-        fitted = read_model(model)
-        scores = fitted.scores(frame)
-        notes = tuple(fitted.encoder.warnings(frame))
-        return Decisions(
-            frame, scores >= 0, f"the decisions of the model {model.name}", fitted.labels[1], scores, notes=notes
-        )
-    name = decision if decision is not None else asked.target
-    if name is None:
-        raise DataError("Say what to audit: --target COL, --decision COL or --model FILE.")
-    role = "decision column" if decision else "target column"
-    column = find_column(frame, name, role, field=None if decision else "target")
-    accepted, known, labels = read_target(frame[column], asked.positive)
-    left_out = int((~known).sum())
-    said = (f"{left_out:,} people without a value of {column!r} were left out.",) if left_out else ()
-    what = f"{'the decisions' if decision else 'the labels'} {column} = {labels[1]}"
-    return Decisions(frame[known].reset_index(drop=True), accepted[known], what, labels[1], column=column, notes=said)
 
 
 def read_model(path: Path) -> TabularModel:

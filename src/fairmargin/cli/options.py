@@ -47,11 +47,14 @@ __all__ = [
 # The option that sets each parameter: errors of the library name parameters, those of the command line options.
 FLAGS = {
     "C": "--C",
+    "baseline": "--baseline",
     "bins": "--bin",
     "categorical": "--categorical",
     "confidence": "--confidence",
     "constraint": "--constraint",
     "decimal": "--decimal",
+    "decision": "--decision",
+    "decision_positive": "--decision-positive",
     "delimiter": "--delimiter",
     "encoding": "--encoding",
     "estimator": "--estimator",
@@ -66,10 +69,13 @@ FLAGS = {
     "numeric": "--numeric",
     "positive": "--positive",
     "rule": "--rule",
+    "score": "--score",
     "seed": "--seed",
     "sensitive": "--sensitive",
+    "strata": "--strata",
     "target": "--target",
     "test_share": "--test-share",
+    "weights": "--weights",
 }
 
 Data = Annotated[

@@ -16,6 +16,7 @@ from typing import Any
 
 from fairmargin import formatting
 from fairmargin.audit import FINDINGS
+from fairmargin.report.sections import audit_sections
 from fairmargin.report.summary import plain
 
 __all__ = ["to_html"]
@@ -48,6 +49,7 @@ def to_html(summary: Mapping[str, Any]) -> str:
     scripts = _scripts() if summary["kind"] == "frontier" else ("", "")
     return environment.get_template("report.html.jinja").render(
         s=plain(summary),
+        sections=audit_sections(summary) if summary["kind"] == "audit" else [],
         findings=FINDINGS,
         css=Markup(_read("report.css")),
         plotly=Markup(scripts[0]),

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairmargin import formatting
 from fairmargin.formatting import escape_markdown as _plain
+from fairmargin.report.sections import audit_sections
 from fairmargin.report.terminal import training_rows
 
 __all__ = ["to_markdown"]
@@ -44,7 +45,15 @@ def _audit(summary: Mapping[str, Any]) -> list[str]:
     lines = [f"{formatting.people(audit['people'])}, {audit['positives']:,} positive decisions ({share}); "]
     lines[0] += f"favourable: {favourable}."
     lines.append("")
-    return [*lines, *_groups(audit), *_proxies(audit["proxies"]), *_rules(audit["rules"])]
+    return [*lines, *_groups(audit), *_proxies(audit["proxies"]), *_rules(audit["rules"]), *_sections(summary)]
+
+
+def _sections(summary: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for section in audit_sections(summary):
+        rows = ([_plain(cell) for cell in row] for row in section.rows)
+        lines += [f"## {_plain(section.title)}", "", _plain(section.text), "", *_table(section.columns, rows)]
+    return lines
 
 
 def _groups(audit: Mapping[str, Any]) -> list[str]:
@@ -135,7 +144,7 @@ def _train(summary: Mapping[str, Any]) -> list[str]:
     for key in ("guarantee", "necessity"):
         if summary[key] is not None:
             lines += [f"{key.capitalize()}: {_plain(summary[key]['statement'])}", ""]
-    return [*lines, "## Decisions", "", *_groups(summary["audit"])]
+    return [*lines, "## Decisions", "", *_groups(summary["audit"]), *_sections(summary)]
 
 
 def _frontier(summary: Mapping[str, Any]) -> list[str]:

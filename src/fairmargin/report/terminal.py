@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fairmargin import formatting
+from fairmargin.report.sections import audit_sections
 
 __all__ = ["show", "training_rows"]
 
@@ -57,6 +58,20 @@ def _audit(console: Any, summary: Mapping[str, Any]) -> None:
         console.print(_measures(attribute))
     _proxies(console, audit["proxies"])
     _rules(console, audit["rules"])
+    _sections(console, summary)
+
+
+def _sections(console: Any, summary: Mapping[str, Any]) -> None:
+    """Print the further tables of an audit."""
+    from rich.text import Text
+
+    for section in audit_sections(summary):
+        columns = [f"<{name}" if k in section.left else name for k, name in enumerate(section.columns)]
+        table = _table(section.title, *columns)
+        for row in section.rows:
+            table.add_row(*(Text(formatting.clean(cell)) for cell in row))
+        console.print(table)
+        console.print(formatting.clean(section.text), style="dim")
 
 
 def _audit_table(attribute: Mapping[str, Any], width: int) -> Any:
@@ -144,6 +159,7 @@ def _train(console: Any, summary: Mapping[str, Any]) -> None:
     console.print(f"deciding the same for everybody is right in {formatting.percent(shown['constant_accuracy'])}")
     for attribute in summary["audit"]["attributes"]:
         console.print(_audit_table(attribute, console.width))
+    _sections(console, summary)
     console.print(f"certificate: {summary['proof']['text']}")
     for key in ("guarantee", "necessity"):
         if summary[key] is not None:

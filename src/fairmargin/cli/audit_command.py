@@ -1,0 +1,235 @@
+"""The command ``audit``: decisions screened for disparate impact, and held against an earlier audit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairmargin.cli import inputs
+from fairmargin.cli.options import (
+    Bins,
+    Data,
+    Decimal,
+    Delimiter,
+    Demo,
+    Encoding,
+    Header,
+    JsonFile,
+    MarkdownFile,
+    MaxSize,
+    MergeSmall,
+    MinPeople,
+    MissingSensitive,
+    Names,
+    Positive,
+    Quiet,
+    Rule,
+    Sensitive,
+    Target,
+)
+from fairmargin.cli.outputs import Outputs, steps
+from fairmargin.exceptions import DataError
+from fairmargin.formatting import clean, ratio_beside
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["audit"]
+
+_CHECK_FAILED = 1
+
+
+def audit(
+    context: typer.Context,
+    data: Data = None,
+    demo: Demo = False,
+    target: Target = None,
+    positive: Positive = None,
+    sensitive: Sensitive = None,
+    decision: Annotated[
+        str | None, typer.Option(metavar="COL", help="Column of decisions to audit, instead of the labels.")
+    ] = None,
+    decision_positive: Annotated[
+        str | None,
+        typer.Option(metavar="VALUE", help="Favourable value of --decision, where it is not that of --positive."),
+    ] = None,
+    model: Annotated[Path | None, typer.Option(metavar="FILE", help="Audit the decisions of this model.")] = None,
+    score: Annotated[
+        str | None,
+        typer.Option(metavar="COL", help="Column of scores; alone, who is above the median is audited."),
+    ] = None,
+    weights: Annotated[str | None, typer.Option(metavar="COL", help="Column of people's weights.")] = None,
+    strata: Annotated[
+        list[str] | None, typer.Option(metavar="COL", help="Compare groups within these strata, too (e.g. the job).")
+    ] = None,
+    reference: Annotated[
+        list[str] | None, typer.Option(metavar="COL=GROUP", help="Compare with this group instead.")
+    ] = None,
+    intersections: Annotated[
+        bool, typer.Option("--intersections", help="Compare combinations of groups, too.")
+    ] = False,
+    threshold: Annotated[float, typer.Option(metavar="P", help="Ratio in percent below which to point out.")] = 80.0,
+    fail_under: Annotated[
+        float | None,
+        typer.Option(metavar="P", help="Exit with status 1 if a group's ratio, in percent, is lower (for CI)."),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Earlier audit (--json): say what has drifted; exit with status 1 if a disparity has grown.",
+        ),
+    ] = None,
+    rule: Rule = "rest",
+    min_people: MinPeople = 30,
+    merge_small: MergeSmall = False,
+    bins: Bins = None,
+    missing_sensitive: MissingSensitive = "group",
+    names: Names = None,
+    header: Header = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
+    max_size: MaxSize = 4.0,
+    json_file: JsonFile = None,
+    markdown_file: MarkdownFile = None,
+    html_file: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a web page.")] = None,
+    quiet: Quiet = False,
+) -> int:
+    """Screen decisions for disparate impact: group by group, with intervals and tests.
+
+    Decisions come from a column (--decision), from a model (--model), or are the labels themselves. With --target
+    beside one of the first two, error rates are compared as well.
+    """
+    options = context.params
+    inputs.check_percentage(threshold, "--threshold")
+    inputs.check_percentage(fail_under, "--fail-under")
+    outputs = Outputs(inputs.input_files(options), json=json_file, markdown=markdown_file, html=html_file)
+    with steps(quiet) as step:
+        step("reading")
+        asked = inputs.read_question(options)
+        earlier = None if baseline is None else _read_baseline(baseline)
+        step("comparing groups")
+        summary = _audited(asked, options)
+        if earlier is not None:
+            _add_drift(summary, earlier)
+    outputs.write_summary(summary, quiet)
+    return max(_gate(summary, fail_under), _drift_gate(summary))
+
+
+def _audited(asked: inputs.Question, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Audit what the options name; return its summary."""
+    from fairmargin.audit import audit as run_audit
+    from fairmargin.cli.decisions import read_decisions
+    from fairmargin.report import audit_summary
+    from fairmargin.tables.groups import find_sensitive_columns, group_columns
+    from fairmargin.tables.study import method_of_rule
+
+    decided = read_decisions(asked, options)
+    attributes = find_sensitive_columns(decided.frame, asked.sensitive, next(iter(decided.columns), None))
+    merge_under = options["min_people"] if options["merge_small"] else 0
+    groups, said = group_columns(
+        decided.frame, attributes, inputs.parse_bins(options["bins"]), options["missing_sensitive"], merge_under
+    )
+    result = run_audit(
+        decided.positive,
+        pos_label=True,
+        method=method_of_rule(options["rule"]),
+        scores=decided.scores,
+        sensitive_features=groups,
+        reference=inputs.parse_pairs(options["reference"], "--reference", attributes),
+        intersections=options["intersections"],
+        threshold=options["threshold"],
+        min_people=options["min_people"],
+        features=_proxy_candidates(decided.frame, {*attributes, *decided.columns, asked.target}),
+        y_true=decided.labels,
+        sample_weight=decided.weights,
+        strata=decided.strata,
+    )
+    kept = ("decision", "score", "weights", "strata", "reference", "rule", "threshold", "min_people", "merge_small")
+    model, baseline = options["model"], options["baseline"]
+    settings = {"target": asked.target, "positive": decided.favourable, "sensitive": attributes}
+    settings |= {"model": model and model.name, "baseline": baseline and baseline.name}
+    settings |= {name: options[name] for name in kept} | {"intersections": options["intersections"]}
+    return audit_summary(
+        result,
+        title=f"Audit of {decided.what}",
+        what=decided.what,
+        fingerprint=asked.table.fingerprint,
+        settings=settings,
+        notes=[*asked.table.notes, *decided.notes, *said],
+    )
+
+
+def _proxy_candidates(frame: pd.DataFrame, not_features: set[str | None]) -> pd.DataFrame | None:
+    """Return the columns that may tell of a sensitive attribute; infinite numbers, of no rank, count as missing."""
+    import numpy as np
+
+    features = frame[[column for column in frame if column not in not_features]]
+    return features.replace([np.inf, -np.inf], np.nan) if features.shape[1] else None
+
+
+def _read_baseline(path: Path) -> dict[str, Any]:
+    """Return the plain data of an earlier audit."""
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise DataError(f"There is no file {str(path)!r} to compare with.", field="baseline") from None
+    except OSError as error:
+        raise DataError(f"{str(path)!r} cannot be read: {error.strerror}.", field="baseline") from None
+    except (ValueError, RecursionError):
+        raise DataError(f"{path.name} is no JSON file; give what audit --json wrote.", field="baseline") from None
+    if not isinstance(found, dict) or found.get("kind") != "audit":
+        raise DataError(f"{path.name} is no audit; give what audit --json wrote.", field="baseline")
+    return found
+
+
+def _add_drift(summary: dict[str, Any], earlier: Mapping[str, Any]) -> None:
+    """Compare with an earlier audit, and say where the two were not made alike."""
+    from fairmargin.audit import audit_drift
+    from fairmargin.report.summary import plain
+
+    drift = audit_drift(earlier, summary)
+    if not drift.groups:
+        raise DataError("The earlier audit has no group in common with this one.", field="baseline")
+    summary["drift"] = plain(drift.to_dict())
+    settings = earlier.get("settings")
+    before = settings.get("positive") if isinstance(settings, dict) else None
+    now = summary["settings"]["positive"]
+    if before is not None and before != now:
+        summary["warnings"].append(
+            f"The earlier audit was of the favourable decision {before!r}, this one is of {now!r}."
+        )
+
+
+def _gate(summary: dict[str, Any], fail_under: float | None) -> int:
+    """Return the exit status that ``--fail-under`` asks for."""
+    if fail_under is None:
+        return 0
+    lowest = summary["audit"]["lowest"]
+    if summary["audit"]["decides_alike"] == "accepts":
+        print("fairmargin: everybody gets the positive decision, which keeps every rule", file=sys.stderr)
+    if lowest is None or lowest["rule"] is None:
+        failure = "no group has enough people to say; --fail-under cannot be decided"
+    elif lowest["rule"] >= fail_under:
+        return 0
+    else:
+        where = f"{lowest['attribute']} = {lowest['group']}"
+        reached = ratio_beside(lowest["rule"], fail_under)
+        failure = f"the p%-rule of {where} ({summary['audit']['compared']}) is {reached}, under {fail_under:g}%"
+    print(f"fairmargin: {clean(failure)}", file=sys.stderr)
+    return _CHECK_FAILED
+
+
+def _drift_gate(summary: Mapping[str, Any]) -> int:
+    """Return the exit status that ``--baseline`` asks for: 1 if a disparity has grown beyond chance."""
+    worse = summary["drift"]["worse"] if "drift" in summary else []
+    for group in worse:
+        where = f"{group['attribute']} = {group['group']}"
+        print(clean(f"fairmargin: since the earlier audit, {group['finding']}: {where}"), file=sys.stderr)
+    return _CHECK_FAILED if worse else 0
