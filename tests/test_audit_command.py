@@ -94,8 +94,8 @@ def test_an_earlier_audit_gates(people, capsys):
 
 MISTAKES = {
     "no score column 'nothing'": ["--score", "nothing"],
-    "holds no numbers, which weights must be (option --weights).": ["--decision", "approved", "--weights", "branch"],
-    "no column of strata 'jobs'": ["--decision", "approved", "--strata", "jobs"],
+    "holds no numbers, which weights must be (option --weights).": ["--score", "points", "--weights", "branch"],
+    "no column of strata 'jobs'": ["--score", "points", "--strata", "jobs"],
     "does not occur in 'approved', whose values are 'approve' and 'deny' (option --decision-positive).": [
         "--decision",
         "approved",
