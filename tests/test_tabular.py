@@ -348,7 +348,7 @@ def test_every_parameter_that_an_error_names_has_an_option():
     for path in (package / "tables").glob("*.py"):
         calls = (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.keyword) and n.arg == "field")
         fields |= {n.value.value for n in calls if isinstance(n.value, ast.Constant) and n.value.value is not None}
-    assert {"positive", "missing_sensitive", "delimiter", "constraint"} <= fields
+    assert {"bins", "missing_sensitive", "delimiter", "constraint"} <= fields
     assert fields <= set(FLAGS)
 
 
