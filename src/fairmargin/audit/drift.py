@@ -151,7 +151,7 @@ def _audit_of(plain: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the audit of a summary, or the audit itself; raise if it is neither."""
     found = plain.get("audit", plain) if isinstance(plain, Mapping) else None
     if not isinstance(found, Mapping) or "attributes" not in found:
-        raise ValueError("This is no audit: it has no attributes. Give what Audit.to_dict or audit --json wrote.")
+        raise ValueError("This is no audit: give what Audit.to_dict returns, or the JSON summary of an audit.")
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +23,8 @@ from fairmargin.cli.options import (
     Exclude,
     Features,
     Header,
+    HeldOut,
+    Intersections,
     JsonFile,
     Kernel,
     MarkdownFile,
@@ -43,6 +45,7 @@ from fairmargin.cli.options import (
     Seed,
     Sensitive,
     Target,
+    TestFile,
     TestShare,
 )
 from fairmargin.cli.outputs import Outputs, steps
@@ -51,6 +54,8 @@ from fairmargin.formatting import clean, people
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fairmargin.tables import Study
 
 __all__ = ["frontier", "predict", "train"]
 
@@ -94,8 +99,14 @@ def train(
     min_frequency: MinFrequency = 0.005,
     max_levels: MaxLevels = 50,
     scale: Scale = True,
+    intersections: Intersections = False,
+    test: TestFile = None,
+    held_out: HeldOut = None,
     test_share: TestShare = 0.3,
     seed: Seed = 0,
+    repeats: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Train on N further random splits, to see how much results vary.")
+    ] = 0,
     names: Names = None,
     header: Header = None,
     delimiter: Delimiter = None,
@@ -107,7 +118,8 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train one fair classifier and write it as a JSON file."""
-    outputs = Outputs(inputs.input_files(context.params), json=json_file, markdown=markdown_file, model=output)
+    files = {"json": json_file, "markdown": markdown_file, "model": output, "held_out": held_out}
+    outputs = Outputs(inputs.input_files(context.params), **files)
     with steps(quiet) as step:
         from fairmargin.tables import jobs
         from fairmargin.tables.model_file import to_json
@@ -124,13 +136,40 @@ def train(
             max_iter=max_iter,
         )
         step("reading")
-        study = inputs.read_study(context.params)
+        make_study = inputs.study_maker(context.params)
+        study = make_study(seed)
         step("training")
         model, summary = jobs.train(study, unfitted, {"constraint": constraint})
+        if repeats:
+            step("other splits")
+            summary["repeats"] = _repeated(make_study, unfitted, seed, repeats, test)
         step("writing")
         outputs.write("model", to_json(model))
+        _write_held_out(outputs, study)
     outputs.write_summary(summary, quiet)
     outputs.say_where("model", quiet)
+
+
+def _repeated(make_study: Any, estimator: Any, seed: int, repeats: int, test: Path | None) -> dict[str, Any]:
+    """Train on the splits of the seeds that follow."""
+    from fairmargin.tables.repeats import repeat_splits
+
+    if test is not None:
+        raise DataError("Give --repeats or --test, not both: a file of its own is not drawn at random.")
+    return repeat_splits(make_study, estimator, range(seed + 1, seed + 1 + repeats))
+
+
+def _write_held_out(outputs: Outputs, study: Study) -> None:
+    """Write the rows of the people held out, where that was asked for."""
+    if "held_out" not in outputs.paths:
+        return
+    from fairmargin.tables.spreadsheet import to_csv
+
+    if not len(study.test):
+        raise DataError("Nobody is held out whose rows could be written.", field="test_share")
+    rows = study.test.frame.reset_index(drop=True)
+    as_parquet = outputs.paths["held_out"].suffix.lower() in (".parquet", ".pq")
+    outputs.write("held_out", _as_parquet(rows) if as_parquet else to_csv(rows, escape=True))
 
 
 def predict(
@@ -220,6 +259,9 @@ def frontier(
     min_frequency: MinFrequency = 0.005,
     max_levels: MaxLevels = 50,
     scale: Scale = True,
+    intersections: Intersections = False,
+    test: TestFile = None,
+    held_out: HeldOut = None,
     test_share: TestShare = 0.3,
     seed: Seed = 0,
     names: Names = None,
@@ -236,7 +278,8 @@ def frontier(
 
     One HTML file that opens from disk, needs no network and can be sent to a reviewer.
     """
-    outputs = Outputs(inputs.input_files(context.params), json=json_file, markdown=markdown_file, html=output)
+    files = {"json": json_file, "markdown": markdown_file, "html": output, "held_out": held_out}
+    outputs = Outputs(inputs.input_files(context.params), **files)
     with steps(quiet) as step:
         from fairmargin.tables import jobs
         from fairmargin.tables.specifications import make_estimator
@@ -249,5 +292,6 @@ def frontier(
         study = inputs.read_study(context.params)
         summary = jobs.trace(study, unfitted, n_points=points, individual_loss=individual_loss, progress=step)
         step("writing")
+        _write_held_out(outputs, study)
     outputs.write_summary(summary, quiet)
     outputs.say_where("html", quiet, "report")

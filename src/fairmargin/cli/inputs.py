@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ __all__ = [
     "read_study",
     "read_table_file",
     "split_names",
+    "study_maker",
 ]
 
 _GIGABYTE = 1_000_000_000
@@ -105,16 +107,23 @@ def split_names(given: list[str], columns: list[str]) -> list[str]:
 
 def read_study(options: Mapping[str, Any]) -> Study:
     """Read, encode and split the data that the options of ``train`` and ``frontier`` name."""
-    from fairmargin.tables import prepare
+    return study_maker(options)(options["seed"])
 
+
+def study_maker(options: Mapping[str, Any]) -> Callable[[int], Study]:
+    """Read the data; return a function from a seed to the study with that split."""
     asked = read_question(options)
     if asked.target is None:
         raise DataError("Name the column to predict: --target COL.")
     columns = list(asked.table.frame.columns)
     encoding = ["missing_sensitive", "min_frequency", "max_levels", "scale", "test_share", "seed"]
-    encoding += ["rule", "min_people", "merge_small"]
-    return prepare(
+    encoding += ["rule", "min_people", "merge_small", "intersections"]
+    encoding.remove("seed")
+    test = options.get("test")
+    return partial(
+        _prepared,
         asked.table,
+        test=None if test is None else read_table_file(test, options),
         target=asked.target,
         positive=asked.positive,
         sensitive=asked.sensitive,
@@ -126,6 +135,12 @@ def read_study(options: Mapping[str, Any]) -> Study:
         stratify=options.get("confidence") is None,
         **{name: options[name] for name in encoding if name in options},
     )
+
+
+def _prepared(table: Table, seed: int, **options: Any) -> Study:
+    from fairmargin.tables import prepare
+
+    return prepare(table, seed=seed, **options)
 
 
 def read_model(path: Path) -> TabularModel:

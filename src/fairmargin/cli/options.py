@@ -21,6 +21,8 @@ __all__ = [
     "Exclude",
     "Features",
     "Header",
+    "HeldOut",
+    "Intersections",
     "JsonFile",
     "Kernel",
     "MarkdownFile",
@@ -41,6 +43,7 @@ __all__ = [
     "Seed",
     "Sensitive",
     "Target",
+    "TestFile",
     "TestShare",
 ]
 
@@ -74,6 +77,7 @@ FLAGS = {
     "sensitive": "--sensitive",
     "strata": "--strata",
     "target": "--target",
+    "test": "--test",
     "test_share": "--test-share",
     "weights": "--weights",
 }
@@ -139,6 +143,17 @@ MinFrequency = Annotated[
 MaxLevels = Annotated[int, typer.Option(metavar="N", min=1, help="Largest number of levels kept per column.")]
 Scale = Annotated[bool, typer.Option("--scale/--no-scale", help="Standardise numbers.")]
 TestShare = Annotated[float, typer.Option(metavar="F", help="Share of the people who are held out.")]
+TestFile = Annotated[
+    Path | None,
+    typer.Option("--test", metavar="FILE", help="People held out, in a file of their own (same columns)."),
+]
+HeldOut = Annotated[
+    Path | None,
+    typer.Option("--held-out", metavar="FILE", help="Write the rows of the people held out (CSV or .parquet)."),
+]
+Intersections = Annotated[
+    bool, typer.Option("--intersections", help="Be fair to combinations of groups, too, and compare them.")
+]
 Seed = Annotated[int, typer.Option(metavar="N", help="Seed of the split.")]
 EstimatorName = Annotated[
     str, typer.Option("--estimator", "-e", metavar="NAME", help="logistic, linear-svm, squared-hinge or svm.")

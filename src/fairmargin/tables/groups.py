@@ -21,6 +21,8 @@ __all__ = ["find_sensitive_columns", "group_column", "group_columns"]
 _PUT_TOGETHER = "other"
 _NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]\d+)?)"
 _BAND = re.compile(rf"(?:(under) )?({_NUMBER})(?: to under {_NUMBER}| and over)?")
+_TIMES = " × "  # between the names of groups that are combined
+_MAX_COMBINATIONS = 30  # as many groups as an audit lists before it puts the smallest together
 _MAX_CODES = 10  # numbers of more distinct values than this are measurements, not codes, and are cut
 
 
@@ -44,10 +46,13 @@ def group_columns(
     bins: Mapping[str, Sequence[float]] | None,
     missing: str,
     merge_under: int = 0,
+    *,
+    intersections: bool = False,
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the sensitive columns as groups, and notes on what was done; parameters as in :func:`group_column`.
 
     Groups of fewer than ``merge_under`` people are put together. Bands of numbers are in the order of the numbers.
+    With ``intersections`` the combinations of all columns are one more.
     """
     for name in bins or {}:
         if name not in sensitive:
@@ -64,7 +69,21 @@ def group_columns(
                 f"The sensitive column {shorten(name)!r} has only one group ({only!r}): there is nothing to compare.",
                 field="sensitive",
             )
+    if intersections:
+        words, said = _combined(pd.DataFrame(columns), merge_under)
+        columns[str(words.name)], notes = _in_order(words), [*notes, *said]
     return pd.DataFrame(columns), notes
+
+
+def _combined(groups: pd.DataFrame, merge_under: int) -> tuple[pd.Series, list[str]]:
+    """Return the combinations of all columns as one column of groups."""
+    if groups.shape[1] < 2:
+        raise DataError("Intersections need at least two sensitive columns.", field="sensitive")
+    name = _TIMES.join(map(str, groups.columns))
+    words = pd.Series([_TIMES.join(row) for row in groups.astype(str).to_numpy()], name=name, dtype=object)
+    words, said = group_column(words, max_groups=_MAX_COMBINATIONS)
+    words, also = _merge_small_groups(words, merge_under)
+    return words, [*said, *also]
 
 
 def _in_order(words: pd.Series) -> pd.Series:

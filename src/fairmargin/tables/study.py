@@ -17,12 +17,15 @@ from fairmargin.formatting import shorten
 from fairmargin.tables.columns import find_column
 from fairmargin.tables.encoding import TableEncoder
 from fairmargin.tables.groups import find_sensitive_columns, group_columns
+from fairmargin.tables.joining import join_tables
 from fairmargin.tables.reader import Table
 from fairmargin.tables.target import read_target
 
 __all__ = ["Part", "Study", "method_of_rule", "prepare"]
 
 Array = NDArray[np.float64]
+
+_SPLIT = 1  # key of the stream that splits are drawn from; any number that no other use of a seed has
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ def prepare(
     merge_small: bool = False,
     categorical: Sequence[str] = (),
     numeric: Sequence[str] = (),
+    test: Table | None = None,
+    intersections: bool = False,
 ) -> Study:
     """Put a question to a table: who gets the target, by which features, fair between which groups.
 
@@ -117,6 +122,11 @@ def prepare(
         Comparisons with fewer people on a side decide nothing.
     merge_small : bool
         Whether groups of fewer than ``min_people`` people are put together.
+    test : Table, optional
+        The people held out, with the same columns. Then everybody of ``table`` is trained on, and ``test_share`` has
+        no effect.
+    intersections : bool
+        Whether the combinations of all sensitive columns are a further attribute.
 
     Raises
     ------
@@ -124,7 +134,7 @@ def prepare(
         ``field`` names the parameter to change, where there is one.
     """
     method = method_of_rule(rule)
-    frame = table.frame
+    frame = table.frame if test is None else join_tables(table, test)
     target = find_column(frame, target, "target column", field="target")
     sensitive = find_sensitive_columns(frame, sensitive, target)
     chosen = _feature_columns(frame, target, sensitive, features, exclude)
@@ -133,9 +143,14 @@ def prepare(
     if not known.all():
         notes.append(f"{int((~known).sum()):,} people without a value of {shorten(target)!r} were left out.")
     frame, y = frame[known].reset_index(drop=True), y[known]
-    groups, said = group_columns(frame, sensitive, bins, missing_sensitive, min_people if merge_small else 0)
+    merge_under = min_people if merge_small else 0
+    groups, said = group_columns(frame, sensitive, bins, missing_sensitive, merge_under, intersections=intersections)
     notes += said
-    train, test = _split(y, groups if stratify else groups.iloc[:, :0], test_share, seed)
+    if test is None:
+        train, held_out = _split(y, groups if stratify else groups.iloc[:, :0], test_share, seed)
+    else:
+        train, held_out = np.split(np.arange(len(y)), [int(known[: len(table.frame)].sum())])
+        _check_both(train, held_out)
     encoder = TableEncoder.fit(
         frame.loc[train, chosen],
         min_frequency=min_frequency,
@@ -167,21 +182,33 @@ def prepare(
         "merge_small": merge_small,
         "categorical": list(categorical),
         "numeric": list(numeric),
+        "intersections": intersections,
+        "test": None if test is None else test.source,
     }
     return Study(
         part(train),
-        part(test),
+        part(held_out),
         encoder,
         target,
         labels,
         tuple(sensitive),
-        table.fingerprint,
+        table.fingerprint if test is None else {**table.fingerprint, **_as_test(test)},
         settings,
         (*notes, *encoder.notes, *encoder.taken),
         method,
         min_people,
         encoder.suspects,
     )
+
+
+def _as_test(test: Table) -> dict[str, Any]:
+    """Return what identifies a separate table of people held out."""
+    return {f"test_{key}": test.fingerprint[key] for key in ("source", "sha256", "rows")}
+
+
+def _check_both(train: NDArray[np.intp], held_out: NDArray[np.intp]) -> None:
+    if min(len(train), len(held_out)) == 0:
+        raise DataError("Nobody with a known target is in one of the two tables.", field="test")
 
 
 def _among(features: Sequence[str], names: Sequence[str], field: str) -> list[str]:
@@ -239,7 +266,8 @@ def _split(
     if groups.shape[1]:
         cells = pd.MultiIndex.from_arrays([*(groups[name] for name in groups), y])
         keys = pd.factorize(cells, sort=True)[0]
-    rng = np.random.default_rng(seed)
+    # A stream of its own: numbers that the caller drew from default_rng(seed) must not tell who is held out.
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_SPLIT,)))
     # A random order within each cell, and every cell gives up the same share: those ranked lowest.
     order = np.lexsort((rng.random(n), keys))
     sizes = np.bincount(keys)

@@ -1,0 +1,71 @@
+"""The same training on several random splits: how much of a result hangs on who was held out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from fairmargin.constraints import PRuleBound
+from fairmargin.exceptions import DataError
+from fairmargin.report.evaluation import evaluate
+from fairmargin.tables.study import Study
+
+__all__ = ["repeat_splits"]
+
+_MEASURES = ("accuracy", "rate", "p_rule", "cv_score")
+
+
+def repeat_splits(make_study: Callable[[int], Study], estimator: Any, seeds: Sequence[int]) -> dict[str, Any]:
+    """Train on the split of every seed, and measure the people held out.
+
+    Parameters
+    ----------
+    make_study : callable
+        From a seed to a study.
+    estimator : classifier of this package
+        It is cloned for every split.
+    seeds : list of int
+
+    Returns
+    -------
+    dict
+        ``splits``, one row per seed with accuracy, acceptance rate, p%-rule and CV score on the people held out;
+        ``totals``, their mean, standard deviation, least and greatest; ``text``, what was done in words;
+        and ``warnings``, those that the fits gave.
+    """
+    constraint = getattr(estimator, "constraint", None)
+    if getattr(constraint, "confidence", None) is not None:
+        raise DataError("A rule with a confidence is tested once: repeating the split voids what it claims.")
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        rows = [{"split": seed, **_measured(make_study(seed), clone(estimator))} for seed in seeds]
+    said = list(dict.fromkeys(" ".join(str(w.message).split()) for w in record))
+    text = f"The same training on {len(rows)} random splits, measured on the people held out each time."
+    if isinstance(constraint, PRuleBound):
+        kept = sum(row["p_rule"] is not None and row["p_rule"] >= constraint.p for row in rows)
+        text += f" The {constraint.p:g}%-rule asked for held on the people held out in {kept} of {len(rows)}."
+    return {"text": text, "splits": rows, "totals": _totals(rows), "warnings": said}
+
+
+def _measured(study: Study, estimator: Any) -> dict[str, Any]:
+    if not len(study.test):
+        raise DataError("Splits are repeated with people held out, and nobody is.", field="test_share")
+    estimator.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+    accepted = np.asarray(estimator.decision_function(study.test.X) >= 0)
+    found = evaluate(accepted, study.test, method=study.method, min_people=study.min_people)
+    return {name: found[name] for name in _MEASURES}
+
+
+def _totals(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    functions: dict[str, Callable[[Any], Any]] = {"mean": np.mean, "lowest": np.min, "highest": np.max}
+    if len(rows) > 1:
+        functions["standard deviation"] = lambda values: np.std(values, ddof=1)
+    totals = []
+    for name, function in functions.items():
+        known = {m: [row[m] for row in rows if row[m] is not None] for m in _MEASURES}
+        totals.append({"split": name, **{m: float(function(v)) if v else None for m, v in known.items()}})
+    return totals
