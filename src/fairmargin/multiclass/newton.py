@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairmargin.multiclass.problem import MultinomialPoint, MultinomialProblem
 from fairmargin.problem import Certificate, Status
 from fairmargin.solvers.quadratic_step import DAMPING, LEAST_SHIFT, Factor, constrained_step, find_flat
-from fairmargin.tolerances import EPS, PATIENCE, ROUGH
+from fairmargin.tolerances import PATIENCE, ROUGH
 
 __all__ = ["SUBSAMPLE_GAP", "MultinomialSolution", "solve_multinomial", "subsample"]
 
@@ -29,9 +29,11 @@ _LARGER = 6  # times the rows of one subsample that the next one has
 _ROWS_PER_COORDINATE = 20  # of a subsample whose optimum is near that of all rows
 SUBSAMPLE_GAP = 1e-2  # relative gap to which a subsample is solved: its optimum is no nearer to that of all rows
 _FAST = 0.03  # share of the gap that a step with a kept Hessian may leave before a new one is formed
+_FINEST = 1e-14  # relative gap below which there is only rounding
 _REFINEMENTS = 3  # steps at most after the tolerance is reached, each without a new Hessian
+_ENOUGH = 0.3  # of the slope, as a decrease over a full step: a quadratic has half of it
 _FLAT = 0.5  # share of the first slope that may be left at the end of a full step
-_CLOSE = 0.1  # relative gap below which what the intercepts are off shows in it
+_CLOSE = 1e-3  # relative gap below which what the intercepts are off shows in it
 _NEAR = 1e-2  # share of the mass in the wrong class above which other parts of the gap are larger
 
 
@@ -158,7 +160,7 @@ class _Loop:
         self._last_gap = gap
         while True:
             assert self.factor is not None
-            step, multipliers = constrained_step(self.problem, self.point.phi, self.point.gradient, self.factor)
+            step, multipliers = self._step(self.point)
             trial = search_step(self.problem, self.point, step, is_feasible)
             if trial is not None:
                 break
@@ -168,13 +170,22 @@ class _Loop:
         self.point, self.multipliers = self._complete(trial), multipliers
         return True
 
+    def _step(self, point: MultinomialPoint) -> tuple[Array, Array]:
+        """Return the step of the model from a point, and the multipliers of all rows."""
+        assert self.factor is not None
+        rows = self.problem.independent
+        if rows is None:
+            return constrained_step(self.problem, point.phi, point.gradient, self.factor)
+        step, found = constrained_step(rows.problem, point.phi, point.gradient, self.factor)
+        return step, rows.share @ found
+
     def refined(self, solution: MultinomialSolution) -> MultinomialSolution:
         """Return the solution a few steps further, until these stop helping."""
         for _ in range(_REFINEMENTS):
             proof, phi = solution.certificate, solution.phi
-            if self.factor is None or proof.gap <= EPS * len(phi):
+            if self.factor is None or proof.gap <= _FINEST:
                 break
-            step, multipliers = constrained_step(self.problem, phi, solution.point.gradient, self.factor)
+            step, multipliers = self._step(solution.point)
             point = self._evaluated(phi + step)
             further = self.problem.certify(point, multipliers, self.tol, proof.n_iter, "inaccurate")
             if further.status != "solved" or further.gap > proof.gap:
@@ -228,6 +239,8 @@ def search_step(
         residual = problem.weight * trial.probabilities - problem.masses
         return float(np.einsum("qi,qi->", residual, change)) + float((problem.all_ridge * trial.phi) @ step)
 
+    if full.objective <= point.objective + _ENOUGH * first:
+        return full
     end = slope_of(full)
     if full.objective <= point.objective + point.rounding and end <= _FLAT * abs(first):
         return full

@@ -42,7 +42,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from fairmargin.problem import ROUNDING_ROOM, Certificate, Status, largest, support
-from fairmargin.tolerances import EPS, TINY
+from fairmargin.tolerances import EPS, HAIR, TINY
 
 __all__ = ["MultinomialPoint", "MultinomialProblem", "class_basis", "class_rows"]
 
@@ -95,6 +95,14 @@ class MultinomialPoint:
 
 
 @dataclass(frozen=True)
+class IndependentRows:
+    """A problem under independent rows, and how their multipliers are shared among all rows (of least norm)."""
+
+    problem: MultinomialProblem
+    share: Array
+
+
+@dataclass(frozen=True)
 class MultinomialProblem:
     """Frozen data of one convex problem; see the module for the mathematics.
 
@@ -128,6 +136,22 @@ class MultinomialProblem:
     def shape(self) -> tuple[int, int]:
         """Shape of ``Phi``."""
         return self.n_classes - 1, self.design.shape[1]
+
+    @cached_property
+    def independent(self) -> IndependentRows | None:
+        """As many of the rows as there are independent ones, where all are equalities and some follow from others."""
+        if not self.n_rows or np.any(self.lower != self.upper):
+            return None
+        size = np.linalg.norm(self.rows, axis=1)
+        size = np.where(size > 0, size, 1.0)[:, None]
+        unit = self.rows / size
+        triangle, order = scipy.linalg.qr(unit.T, mode="r", pivoting=True)
+        rank = int(np.sum(np.abs(np.diag(triangle)) > HAIR))
+        if rank in (0, self.n_rows):
+            return None
+        chosen = np.sort(order[:rank])
+        few = replace(self, rows=self.rows[chosen], lower=self.lower[chosen], upper=self.upper[chosen])
+        return IndependentRows(few, np.linalg.pinv(unit.T, rcond=HAIR) @ self.rows[chosen].T / size)
 
     @cached_property
     def basis(self) -> Array:

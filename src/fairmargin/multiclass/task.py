@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, singledispatch
 from typing import Any
 
@@ -251,16 +251,13 @@ def _solve_bounds(bounds: list[CovarianceBound | None], task: ClassTask) -> Clas
             asked[q] = np.where(bounded, np.where(bounded, asked[q], 0.0) * reference[q], np.inf)
     bound = np.concatenate(asked)
     problem = task.problem.with_bounds(-bound, bound)
-    return ClassOutcome(task.solve(problem, _moved(task, problem, free)), problem, free)
+    return ClassOutcome(task.solve(problem, _start(task, problem, free)), problem, free)
 
 
-def _moved(task: ClassTask, problem: MultinomialProblem, free: MultinomialSolution) -> MultinomialSolution:
-    """Return a start: the unconstrained solution, moved as the constraint moves that of a subsample."""
+def _start(task: ClassTask, problem: MultinomialProblem, free: MultinomialSolution) -> MultinomialSolution:
+    """Return a start: the solution on a subsample, which keeps the same constraints, or the unconstrained one."""
     part = task.part
     if part is None or task.part_free is None:
         return free
-    there = solve_multinomial(
-        part.with_rows_of(problem), start=task.part_free, tol=SUBSAMPLE_GAP, max_iter=task.max_iter
-    )
-    phi = free.phi + there.phi - task.part_free.phi
-    return replace(free, point=replace(free.point, phi=phi))
+    posed = part.with_rows_of(problem)
+    return solve_multinomial(posed, start=task.part_free, tol=SUBSAMPLE_GAP, max_iter=task.max_iter)

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dposv, dpotrf, dpotrs
 
 from fairmargin.tolerances import MOST_ROUNDS, ROUNDING, TINY
 
@@ -233,8 +232,7 @@ def solve_active_rows(M: Array, q: Array, target: Array, active: NDArray[np.bool
     index = np.flatnonzero(active)
     if len(index):
         right, part = q[index] - target[index], M[np.ix_(index, index)]
-        try:
-            nu[index] = scipy.linalg.solve(part, right, assume_a="pos", check_finite=False)
-        except np.linalg.LinAlgError:  # dependent to the last digit
+        _, nu[index], info = dposv(part, right, lower=1)
+        if info != 0:  # dependent to the last digit
             nu[index] = np.linalg.lstsq(part, right)[0]
     return nu
