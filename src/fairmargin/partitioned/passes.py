@@ -20,6 +20,7 @@ from fairmargin.categories import CodedDesign, CodedMatrix
 from fairmargin.losses import Loss
 from fairmargin.partitioned.compensated import Total
 from fairmargin.partitioned.contract import Engine, Partition, Progress, Source
+from fairmargin.partitioned.joint import JointMatrix
 from fairmargin.partitioned.lockstep import Meeting, current_meeting
 from fairmargin.partitioned.reading import Reading, Rows
 
@@ -206,50 +207,34 @@ class _Evaluate:
 
     def __call__(self, partition: Partition) -> list[_Part]:
         rows = self.reading.read(partition)
-        up = rows.y > 0
-        tables = [code + (size + 1) * up for code, size in zip(rows.X.codes, rows.X.sizes, strict=True)]
-        return [self._at(rows, up, tables, request) for request in self.requests]
+        matrix = JointMatrix(rows.X, rows.y > 0, self.fit_intercept)
+        return [self._at(rows, matrix, request) for request in self.requests]
 
-    def _at(self, rows: Rows, up: NDArray[np.bool_], tables: list[Any], request: Request) -> _Part:
-        scores = scores_of(rows.X, request.theta, self.fit_intercept)
-        n = len(scores)
-        pushed, bend = np.empty((2, n)), np.empty(n if request.hessian else 0)
-        by_class = np.zeros((2, 2 + len(request.theta)))
-        n_curved = 0
+    def _at(self, rows: Rows, matrix: JointMatrix, request: Request) -> _Part:
+        margins = matrix.scores(request.theta)
+        margins *= rows.y
+        n, n_curved = len(margins), 0
+        loss, pushed = np.zeros(2), np.empty(n)
+        bend = np.empty(n if request.hessian else 0)
         for start in range(0, n, _BLOCK):
             block = slice(start, start + _BLOCK)
-            y, weight, above = rows.y[block], rows.loss_weight[block], up[block]
-            margins = y * scores[block]
-            value, slope, curvature = request.loss.derivatives(margins)
-            value *= weight
-            slope *= weight
-            dual = value - slope * margins
-            by_class[1, :2] += value @ above, dual @ above
-            by_class[0, :2] += value.sum(), dual.sum()
-            n_curved += int(np.count_nonzero(curvature))
-            pull = -slope * y
-            pushed[1, block] = np.where(above, pull, 0.0)
-            pushed[0, block] = np.where(above, 0.0, pull)
+            value, slope, curvature = request.loss.derivatives(margins[block])
+            if rows.uniform is None:
+                value *= rows.loss_weight[block]
+                slope *= rows.loss_weight[block]
+            loss += value.sum(), value @ matrix.up[block]
+            n_curved += len(curvature) if curvature.min() > 0 else int(np.count_nonzero(curvature))
+            np.multiply(slope, rows.y[block], out=pushed[block])
             if request.hessian:
-                bend[block] = weight * curvature
-        by_class[0, :2] -= by_class[1, :2]
-        by_class[:, 2:] = self._pull_by_class(rows.X, tables, pushed)
-        hessian = None
-        if request.hessian:
-            hessian = Total.of(design_of(rows.X, self.fit_intercept).sandwich(bend))
-        return _Part(Total.of(by_class), n_curved, hessian)
-
-    def _pull_by_class(self, X: CodedMatrix, tables: list[Any], pushed: Array) -> Array:
-        """Return ``Xa' r`` of both classes, (2, p), where ``pushed`` (2, n) is r, zero off the class."""
-        pull = np.zeros((2, X.shape[1] + self.fit_intercept))
-        pull[:, X.places] = pushed @ X.numbers
-        both = pushed[0] + pushed[1]
-        for table, size, start in zip(tables, X.sizes, X.starts, strict=True):
-            sums = np.bincount(table, weights=both, minlength=2 * size + 2).reshape(2, size + 1)
-            pull[:, start : start + size] = sums[:, :size]
-        if self.fit_intercept:
-            pull[:, -1] = pushed.sum(axis=1)
-        return pull
+                bend[block] = curvature if rows.uniform is not None else rows.loss_weight[block] * curvature
+        by_class = np.empty((2, 2 + len(request.theta)))
+        by_class[:, 0] = loss[0] - loss[1], loss[1]
+        by_class[:, 2:] = matrix.pull_by_class(np.negative(pushed, out=pushed))
+        # sum alpha m = theta' pull, so that the dual terms need no pass over the rows.
+        by_class[:, 1] = by_class[:, 0] + by_class[:, 2:] @ request.theta
+        unit = 1.0 if rows.uniform is None else rows.uniform
+        hessian = Total.of(unit * matrix.sandwich(bend)) if request.hessian else None
+        return _Part(Total.of(unit * by_class), n_curved, hessian)
 
 
 def scores_of(X: CodedMatrix, theta: Array, fit_intercept: bool) -> Array:

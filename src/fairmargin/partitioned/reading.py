@@ -38,16 +38,19 @@ class Rows:
         Sample weights, which define means and covariances.
     loss_weight : (n,)
         ``c_i``: sample weight times C and the factor of the class.
+    uniform : float or None
+        The one ``c_i`` of all rows, where there is no other.
     """
 
     X: CodedMatrix
     y: Array
     people_weight: Array
     loss_weight: Array
+    uniform: float | None = None
 
     def take(self, index: NDArray[np.intp]) -> Rows:
         """Return some of the rows."""
-        return Rows(self.X[index], self.y[index], self.people_weight[index], self.loss_weight[index])
+        return Rows(self.X[index], self.y[index], self.people_weight[index], self.loss_weight[index], self.uniform)
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,11 @@ class Reading:
     def encode(self, table: pa.Table, place: str) -> Rows:
         """Return the rows of a table."""
         y = self.labels(table)
-        weight = np.ones(len(y)) if self.weight is None else as_finite_numbers(table[self.weight], self.weight, place)
         below, above = self.factors
+        if self.weight is None and below == above:
+            weight, of_loss = np.broadcast_to(1.0, len(y)), np.broadcast_to(below, len(y))
+            return Rows(self.features(table, place), y, weight, of_loss, below)
+        weight = np.ones(len(y)) if self.weight is None else as_finite_numbers(table[self.weight], self.weight, place)
         return Rows(self.features(table, place), y, weight, weight * np.where(y > 0, above, below))
 
     def labels(self, table: pa.Table) -> Array:
