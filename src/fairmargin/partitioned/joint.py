@@ -1,8 +1,8 @@
 """Categorical columns counted together: one code for the combination of several small columns.
 
 A pass over coded columns spends its time in gathers and counts, one per column, point and product. Columns with few
-levels are combined into groups of at most :data:`_CELLS` combinations: one gather and one count then serve all columns
-of a group, and the sums of the single columns are margins of the table of sums.
+levels are combined into groups of at most 256 combinations: one gather and one count then serve all columns of a
+group, and the sums of the single columns are margins of the table of sums.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class JointMatrix:
         np.maximum(r, 0.0, out=both[1])
         pull[:, self.X.places] = both @ self.X.numbers
         for group, code in zip(self.groups, self._by_class, strict=True):
-            sums = np.bincount(code, weights=r, minlength=2 * group.size).reshape(2, group.size)
+            sums = _sum(code, r, 2 * group.size).reshape(2, group.size)
             for here, part in zip(group.slices, group.margins(sums), strict=True):
                 pull[:, here] = part
         if self.fit_intercept:
@@ -114,11 +114,11 @@ class JointMatrix:
         gram = np.zeros((self.p, self.p))
         weighted = X.numbers * weights[:, None]
         gram[np.ix_(places, places)] = X.numbers.T @ weighted
-        tables = [np.bincount(group.code, weights=weights, minlength=group.size) for group in self.groups]
+        tables = [_sum(group.code, weights, group.size) for group in self.groups]
         for i, group in enumerate(self.groups):
             products = np.empty((len(places), group.size))
             for k in range(len(places)):
-                products[k] = np.bincount(group.code, weights=weighted[:, k], minlength=group.size)
+                products[k] = _sum(group.code, weighted[:, k], group.size)
             for here, part in zip(group.slices, group.margins(products), strict=True):
                 _put(gram, places, here, part)
             for here, counts in zip(group.slices, group.margins(tables[i]), strict=True):
@@ -139,11 +139,14 @@ class JointMatrix:
     def _cross(gram: Array, first: _Group, second: _Group, weights: Array) -> None:
         """Fill in the blocks between the columns of two groups."""
         code = first.code * second.size + second.code
-        table = np.bincount(code, weights=weights, minlength=first.size * second.size)
-        table = table.reshape(first.size, second.size)
+        table = _sum(code, weights, first.size * second.size).reshape(first.size, second.size)
         for here, rows in zip(first.slices, first.margins(table.T), strict=True):  # (second.size, levels)
             for there, part in zip(second.slices, second.margins(rows.T), strict=True):
                 _put(gram, here, there, part)
+
+
+def _sum(code: NDArray[np.intp], weights: Array, size: int) -> Array:
+    return np.bincount(code, weights=weights, minlength=size).astype(np.float64, copy=False)
 
 
 def _put(gram: Array, first: Any, second: slice, part: Array) -> None:

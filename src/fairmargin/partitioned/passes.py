@@ -292,11 +292,9 @@ class _NearPart:
         numbers = np.concatenate([part.X.numbers for part in self.parts])
         codes = [np.concatenate([part.X.codes[j] for part in self.parts]) for j in range(len(X.codes))]
         stacked = CodedMatrix(numbers, X.places, codes, X.sizes, X.starts)
-        vectors = (
-            np.concatenate([getattr(part, name) for part in self.parts])
-            for name in ("y", "people_weight", "loss_weight")
-        )
-        return Rows(stacked, *vectors)
+        names = ("y", "people_weight", "loss_weight")
+        y, people, weight = (np.concatenate([getattr(part, name) for part in self.parts]) for name in names)
+        return Rows(stacked, y, people, weight, self.parts[0].uniform)
 
 
 def _join_near(first: _NearPart, second: _NearPart) -> _NearPart:
