@@ -126,6 +126,12 @@ class Passes:
         self.fit_intercept, self.progress = fit_intercept, progress
         self.counts: dict[str, int] = {}
 
+    def reading_as(self, reading: Reading) -> Passes:
+        """Return passes over the same data that read rows in another way; they are counted together."""
+        other = Passes(self.source, self.engine, reading, self.fit_intercept, self.progress)
+        other.counts = self.counts
+        return other
+
     def evaluate(self, requests: Sequence[Request]) -> list[Sums]:
         """Return the sums at several points, in one pass; solvers that run in lockstep share it."""
         meeting: Meeting | None = current_meeting()
@@ -139,22 +145,24 @@ class Passes:
         found = self._reduce("evaluate", task, _add_parts)
         return [part.sums() for part in found]
 
-    def rates(self, thetas: Sequence[Array], edges: Sequence[Array]) -> list[list[NDArray[np.int64]]]:
-        """Return the number of people by class, group and bin of the score, for each point and attribute.
+    def rates(self, thetas: Sequence[Array], edges: Sequence[Array]) -> list[list[tuple[NDArray[np.int64], Array]]]:
+        """Return people by class, group and bin of the score, for each point and attribute of groups.
 
         Parameters
         ----------
         thetas : sequence of (p,)
-        edges : sequence of (b,), one per point
+        edges : sequence of (b,), one per point, increasing
             Bin k holds the scores with k edges at or below them.
 
         Returns
         -------
-        counts : for each point, for each attribute of groups, an array (2, number of groups, b + 1)
-            Without attributes, one array (2, 1, b + 1).
+        found : for each point, for each attribute, (people, weight)
+            Arrays of shape (2, number of groups, b + 1): whole numbers, and the sums of the weights, which are the
+            same numbers where there is no column of weights. Without attributes, there is one group of everybody.
         """
         task = _Rates(self.reading, tuple(thetas), tuple(edges), self.fit_intercept)
-        return self._reduce("rates", task, _add_counts)
+        found = self._reduce("rates", task, _add_counts)
+        return [[(people, weight.rounded) for people, weight in point] for point in found]
 
     def near(self, theta: Array, reach: float) -> NearRows:
         """Return the rows near the margin of a hinge loss, the others' losses as a linear term."""
@@ -257,29 +265,35 @@ class _Rates:
     edges: tuple[Array, ...]
     fit_intercept: bool
 
-    def __call__(self, partition: Partition) -> list[list[NDArray[np.int64]]]:
+    def __call__(self, partition: Partition) -> list[list[tuple[NDArray[np.int64], Total]]]:
         table, place = self.reading.load(partition, with_groups=True)
         rows = self.reading.encode(table, place)
-        up = (rows.y > 0).astype(np.int64)
+        up = (self.reading.labels(table) > 0).astype(np.int64)
         groups = [(code, len(self.reading.groups[k][1])) for k, code in enumerate(self.reading.group_codes(table))]
         groups = groups or [(np.zeros(len(up), dtype=np.int32), 1)]
         return [self._count(rows, up, groups, *point) for point in zip(self.thetas, self.edges, strict=True)]
 
-    def _count(self, rows: Rows, up: Any, groups: Any, theta: Array, edges: Array) -> list[NDArray[np.int64]]:
+    def _count(
+        self, rows: Rows, up: Any, groups: Any, theta: Array, edges: Array
+    ) -> list[tuple[NDArray[np.int64], Total]]:
         scores = scores_of(rows.X, theta, self.fit_intercept)
         at, n_bins = np.searchsorted(edges, scores, side="right"), len(edges) + 1
         found = []
         for code, size in groups:
-            joint = (up * size + code) * n_bins + at
-            found.append(np.bincount(joint, minlength=2 * size * n_bins).reshape(2, size, n_bins))
+            joint, shape = (up * size + code) * n_bins + at, (2, size, n_bins)
+            people = np.bincount(joint, minlength=2 * size * n_bins).reshape(shape)
+            weight: Any = people
+            if self.reading.weight is not None:
+                weight = np.bincount(joint, weights=rows.people_weight, minlength=people.size).reshape(shape)
+            found.append((people, Total.of(weight)))
         return found
 
 
 def _add_counts(first: Any, second: Any) -> Any:
-    for mine, other in zip(first, second, strict=True):
-        for table, more in zip(mine, other, strict=True):
-            table += more
-    return first
+    return [
+        [(people + more, weight + heavier) for (people, weight), (more, heavier) in zip(mine, other, strict=True)]
+        for mine, other in zip(first, second, strict=True)
+    ]
 
 
 @dataclass

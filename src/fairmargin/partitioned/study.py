@@ -112,6 +112,37 @@ class PartitionedStudy:
         task = Task(problem, data, compared, tol, check_count(estimator.max_iter, "max_iter"))
         return PartitionedTask(task, passes, sample, self._sample_attributes(reading))
 
+    def priced(self, posed: PartitionedTask, prices: Array) -> PartitionedProblem:
+        """Return the problem of the decision path at ``prices`` (K,), one per sensitive column.
+
+        ``c_i = y_i - 2 sum_k u_k (z_ik - p_k)``, the worth of accepting person i, depends on label and group only.
+        """
+        census, problem = self.census, posed.task.problem
+        assert census.sensitive is not None
+        assert census.of_values is not None
+        assert isinstance(problem, PartitionedProblem)
+        columns = census.sensitive.columns()
+        base = 2.0 * float(census.weight @ columns @ prices) / float(census.weight.sum())
+        cost = posed.task.data.y - 2.0 * columns @ prices + base
+        size = np.maximum(np.abs(cost), np.finfo(float).eps)
+        by_name = {a.name: a for a in census.of_values.attributes}
+        parts, start = {}, 0
+        for attribute in census.sensitive.attributes:
+            stop = start + len(attribute.column_categories)
+            parts[attribute.name] = 2.0 * by_name[attribute.name].columns() @ prices[start:stop]
+            start = stop
+        tables = [parts[name] for name, _ in census.groups]
+        tables[0] = tables[0] - base
+        reading = replace(posed.passes.reading, prices=tuple(tables))
+        passes = posed.passes.reading_as(reading)
+        factors = np.array(reading.factors)[(posed.task.data.y > 0).astype(int)]
+        weight = census.weight * factors * size
+        totals = np.array([weight[cost < 0].sum(), weight[cost >= 0].sum()])
+        sample = reading.encode(self.sums.sample.table, "the sample")
+        penalised, scale = bool(np.any(problem.ridge)), problem.design.scale
+        found = _write_problem(passes, sample, problem.loss, penalised, problem.rows, scale, totals, self.sums)
+        return replace(found, least_weight=found.least_weight * float(size.min()))
+
     def _sample_attributes(self, reading: Reading) -> Sensitive | None:
         """Return the sensitive attributes of the rows in the sample."""
         if self.census.of_values is None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.constraints import Constraint, CovarianceBound, LossBound
+from fairmargin.constraints import Constraint, CovarianceBound, LossBound, PRuleBound
 from fairmargin.diagnostics import measure_movement, warn_if_bought, warn_if_constant
 from fairmargin.formulations import Outcome, warn_unless_solved
 from fairmargin.formulations.task import solve_task
@@ -19,6 +19,7 @@ from fairmargin.partitioned import solver  # noqa: F401  (registers the solvers 
 from fairmargin.partitioned.contract import Source
 from fairmargin.partitioned.engines import engine_for
 from fairmargin.partitioned.passes import scores_of
+from fairmargin.partitioned.prule import solve_p_rule
 from fairmargin.partitioned.sources.parquet import ParquetSource
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, Report, prepare
 from fairmargin.tables.model import TabularModel
@@ -27,7 +28,7 @@ __all__ = ["fit", "fit_study", "open_source"]
 
 Array = NDArray[np.float64]
 
-_SUPPORTED = (type(None), CovarianceBound, LossBound)
+_SUPPORTED = (type(None), CovarianceBound, LossBound, PRuleBound)
 
 
 def fit(
@@ -124,7 +125,10 @@ def fit_study(study: PartitionedStudy, estimator: Any) -> TabularModel:
         )
     posed = study.task(estimator)
     study.check_treatment(posed)
-    outcome = solve_task(constraint, posed.task)
+    if isinstance(constraint, PRuleBound):
+        outcome: Outcome = solve_p_rule(study, estimator, posed, constraint)
+    else:
+        outcome = solve_task(constraint, posed.task)
     _store(estimator, study, posed, outcome, constraint)
     labels = tuple(str(label) for label in estimator.classes_.tolist())
     proof = estimator.certificate_
@@ -151,10 +155,11 @@ def _begin(estimator: Any) -> None:
             "FairLinearSVC and FairMarginClassifier."
         )
     constraint = estimator._constraint()
-    if not isinstance(constraint, _SUPPORTED) or (isinstance(constraint, LossBound) and constraint.norm == "sum"):
+    sums_only = isinstance(constraint, _SUPPORTED) and getattr(constraint, "norm", "max") == "max"
+    if not sums_only or getattr(constraint, "confidence", None) is not None:
         raise ValueError(
-            f"The constraint {constraint!r} needs all rows in memory; partitioned data support CovarianceBound and "
-            "LossBound(norm='max'). Train on a sample with fit() instead."
+            f"The constraint {constraint!r} needs all rows in memory; partitioned data support CovarianceBound, "
+            "LossBound(norm='max') and PRuleBound without a confidence. Train on a sample with fit() instead."
         )
 
 
