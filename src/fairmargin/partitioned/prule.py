@@ -191,12 +191,9 @@ class _Cuts:
         for condition in self.conditions:
             counted = np.flatnonzero(condition.counts)
             total = weight[counted].sum(axis=(0, 2))
-            positives = sum(
-                _accepted(weight[k])
-                if condition.sign[k] > 0
-                else weight[k].sum(axis=1)[:, None] - _accepted(weight[k])
-                for k in counted
-            )
+            above = _accepted(weight)
+            events = np.where((condition.sign > 0)[:, None, None], above, weight.sum(axis=2, keepdims=True) - above)
+            positives = events[counted].sum(axis=0)
             found.append(
                 GroupCounts(
                     attribute.name,
