@@ -71,6 +71,12 @@ CASES = {
         "weight",
     ),
     "relative": (FairLogisticRegression(constraint=CovarianceBound(0.3, relative=True)), ("origin",), None),
+    "equalised odds": (
+        FairLogisticRegression(constraint=CovarianceBound(0.01, notion="equalized_odds")),
+        ("origin", "age"),
+        None,
+    ),
+    "error rate": (FairLogisticRegression(constraint=CovarianceBound(0.01, notion="error_rate")), ("sex",), None),
     "equal opportunity": (
         FairLogisticRegression(constraint=CovarianceBound(0.0, notion="true_positive_rate")),
         ("sex", "age"),

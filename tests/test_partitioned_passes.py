@@ -105,7 +105,8 @@ def test_rates_are_exact_counts(posed, frame):
     (found,) = task.passes.rates([theta], [edges])
     scores = study.encoder.transform(frame) @ theta[:-1] + theta[-1]
     bins = np.searchsorted(edges, scores, side="right")
-    for (name, values), counts in zip(study.census.groups, found, strict=True):
+    for (name, values), (counts, weights) in zip(study.census.groups, found, strict=True):
+        np.testing.assert_array_equal(counts, weights)
         for label in (0, 1):
             for g, value in enumerate(values):
                 of_cell = bins[(frame["y"] == label) & (frame[name] == value)]

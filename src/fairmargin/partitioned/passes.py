@@ -20,6 +20,7 @@ from fairmargin.categories import CodedDesign, CodedMatrix
 from fairmargin.losses import Loss
 from fairmargin.partitioned.compensated import Total
 from fairmargin.partitioned.contract import Engine, Partition, Progress, Source
+from fairmargin.partitioned.joint import JointMatrix
 from fairmargin.partitioned.lockstep import Meeting, current_meeting
 from fairmargin.partitioned.reading import Reading, Rows
 
@@ -125,6 +126,12 @@ class Passes:
         self.fit_intercept, self.progress = fit_intercept, progress
         self.counts: dict[str, int] = {}
 
+    def reading_as(self, reading: Reading) -> Passes:
+        """Return passes over the same data that read rows in another way; they are counted together."""
+        other = Passes(self.source, self.engine, reading, self.fit_intercept, self.progress)
+        other.counts = self.counts
+        return other
+
     def evaluate(self, requests: Sequence[Request]) -> list[Sums]:
         """Return the sums at several points, in one pass; solvers that run in lockstep share it."""
         meeting: Meeting | None = current_meeting()
@@ -138,22 +145,24 @@ class Passes:
         found = self._reduce("evaluate", task, _add_parts)
         return [part.sums() for part in found]
 
-    def rates(self, thetas: Sequence[Array], edges: Sequence[Array]) -> list[list[NDArray[np.int64]]]:
-        """Return the number of people by class, group and bin of the score, for each point and attribute.
+    def rates(self, thetas: Sequence[Array], edges: Sequence[Array]) -> list[list[tuple[NDArray[np.int64], Array]]]:
+        """Return people by class, group and bin of the score, for each point and attribute of groups.
 
         Parameters
         ----------
         thetas : sequence of (p,)
-        edges : sequence of (b,), one per point
+        edges : sequence of (b,), one per point, increasing
             Bin k holds the scores with k edges at or below them.
 
         Returns
         -------
-        counts : for each point, for each attribute of groups, an array (2, number of groups, b + 1)
-            Without attributes, one array (2, 1, b + 1).
+        found : for each point, for each attribute, (people, weight)
+            Arrays of shape (2, number of groups, b + 1): whole numbers, and the sums of the weights, which are the
+            same numbers where there is no column of weights. Without attributes, there is one group of everybody.
         """
         task = _Rates(self.reading, tuple(thetas), tuple(edges), self.fit_intercept)
-        return self._reduce("rates", task, _add_counts)
+        found = self._reduce("rates", task, _add_counts)
+        return [[(people, weight.rounded) for people, weight in point] for point in found]
 
     def near(self, theta: Array, reach: float) -> NearRows:
         """Return the rows near the margin of a hinge loss, the others' losses as a linear term."""
@@ -206,50 +215,34 @@ class _Evaluate:
 
     def __call__(self, partition: Partition) -> list[_Part]:
         rows = self.reading.read(partition)
-        up = rows.y > 0
-        tables = [code + (size + 1) * up for code, size in zip(rows.X.codes, rows.X.sizes, strict=True)]
-        return [self._at(rows, up, tables, request) for request in self.requests]
+        matrix = JointMatrix(rows.X, rows.y > 0, self.fit_intercept)
+        return [self._at(rows, matrix, request) for request in self.requests]
 
-    def _at(self, rows: Rows, up: NDArray[np.bool_], tables: list[Any], request: Request) -> _Part:
-        scores = scores_of(rows.X, request.theta, self.fit_intercept)
-        n = len(scores)
-        pushed, bend = np.empty((2, n)), np.empty(n if request.hessian else 0)
-        by_class = np.zeros((2, 2 + len(request.theta)))
-        n_curved = 0
+    def _at(self, rows: Rows, matrix: JointMatrix, request: Request) -> _Part:
+        margins = matrix.scores(request.theta)
+        margins *= rows.y
+        n, n_curved = len(margins), 0
+        loss, pushed = np.zeros(2), np.empty(n)
+        bend = np.empty(n if request.hessian else 0)
         for start in range(0, n, _BLOCK):
             block = slice(start, start + _BLOCK)
-            y, weight, above = rows.y[block], rows.loss_weight[block], up[block]
-            margins = y * scores[block]
-            value, slope, curvature = request.loss.derivatives(margins)
-            value *= weight
-            slope *= weight
-            dual = value - slope * margins
-            by_class[1, :2] += value @ above, dual @ above
-            by_class[0, :2] += value.sum(), dual.sum()
-            n_curved += int(np.count_nonzero(curvature))
-            pull = -slope * y
-            pushed[1, block] = np.where(above, pull, 0.0)
-            pushed[0, block] = np.where(above, 0.0, pull)
+            value, slope, curvature = request.loss.derivatives(margins[block])
+            if rows.uniform is None:
+                value *= rows.loss_weight[block]
+                slope *= rows.loss_weight[block]
+            loss += value.sum(), value @ matrix.up[block]
+            n_curved += len(curvature) if curvature.min() > 0 else int(np.count_nonzero(curvature))
+            np.multiply(slope, rows.y[block], out=pushed[block])
             if request.hessian:
-                bend[block] = weight * curvature
-        by_class[0, :2] -= by_class[1, :2]
-        by_class[:, 2:] = self._pull_by_class(rows.X, tables, pushed)
-        hessian = None
-        if request.hessian:
-            hessian = Total.of(design_of(rows.X, self.fit_intercept).sandwich(bend))
-        return _Part(Total.of(by_class), n_curved, hessian)
-
-    def _pull_by_class(self, X: CodedMatrix, tables: list[Any], pushed: Array) -> Array:
-        """Return ``Xa' r`` of both classes, (2, p), where ``pushed`` (2, n) is r, zero off the class."""
-        pull = np.zeros((2, X.shape[1] + self.fit_intercept))
-        pull[:, X.places] = pushed @ X.numbers
-        both = pushed[0] + pushed[1]
-        for table, size, start in zip(tables, X.sizes, X.starts, strict=True):
-            sums = np.bincount(table, weights=both, minlength=2 * size + 2).reshape(2, size + 1)
-            pull[:, start : start + size] = sums[:, :size]
-        if self.fit_intercept:
-            pull[:, -1] = pushed.sum(axis=1)
-        return pull
+                bend[block] = curvature if rows.uniform is not None else rows.loss_weight[block] * curvature
+        by_class = np.empty((2, 2 + len(request.theta)))
+        by_class[:, 0] = loss[0] - loss[1], loss[1]
+        by_class[:, 2:] = matrix.pull_by_class(np.negative(pushed, out=pushed))
+        # sum alpha m = theta' pull, so that the dual terms need no pass over the rows.
+        by_class[:, 1] = by_class[:, 0] + by_class[:, 2:] @ request.theta
+        unit = 1.0 if rows.uniform is None else rows.uniform
+        hessian = Total.of(unit * matrix.sandwich(bend)) if request.hessian else None
+        return _Part(Total.of(unit * by_class), n_curved, hessian)
 
 
 def scores_of(X: CodedMatrix, theta: Array, fit_intercept: bool) -> Array:
@@ -272,29 +265,35 @@ class _Rates:
     edges: tuple[Array, ...]
     fit_intercept: bool
 
-    def __call__(self, partition: Partition) -> list[list[NDArray[np.int64]]]:
+    def __call__(self, partition: Partition) -> list[list[tuple[NDArray[np.int64], Total]]]:
         table, place = self.reading.load(partition, with_groups=True)
         rows = self.reading.encode(table, place)
-        up = (rows.y > 0).astype(np.int64)
+        up = (self.reading.labels(table) > 0).astype(np.int64)
         groups = [(code, len(self.reading.groups[k][1])) for k, code in enumerate(self.reading.group_codes(table))]
         groups = groups or [(np.zeros(len(up), dtype=np.int32), 1)]
         return [self._count(rows, up, groups, *point) for point in zip(self.thetas, self.edges, strict=True)]
 
-    def _count(self, rows: Rows, up: Any, groups: Any, theta: Array, edges: Array) -> list[NDArray[np.int64]]:
+    def _count(
+        self, rows: Rows, up: Any, groups: Any, theta: Array, edges: Array
+    ) -> list[tuple[NDArray[np.int64], Total]]:
         scores = scores_of(rows.X, theta, self.fit_intercept)
         at, n_bins = np.searchsorted(edges, scores, side="right"), len(edges) + 1
         found = []
         for code, size in groups:
-            joint = (up * size + code) * n_bins + at
-            found.append(np.bincount(joint, minlength=2 * size * n_bins).reshape(2, size, n_bins))
+            joint, shape = (up * size + code) * n_bins + at, (2, size, n_bins)
+            people = np.bincount(joint, minlength=2 * size * n_bins).reshape(shape)
+            weight: Any = people
+            if self.reading.weight is not None:
+                weight = np.bincount(joint, weights=rows.people_weight, minlength=people.size).reshape(shape)
+            found.append((people, Total.of(weight)))
         return found
 
 
 def _add_counts(first: Any, second: Any) -> Any:
-    for mine, other in zip(first, second, strict=True):
-        for table, more in zip(mine, other, strict=True):
-            table += more
-    return first
+    return [
+        [(people + more, weight + heavier) for (people, weight), (more, heavier) in zip(mine, other, strict=True)]
+        for mine, other in zip(first, second, strict=True)
+    ]
 
 
 @dataclass
@@ -307,11 +306,9 @@ class _NearPart:
         numbers = np.concatenate([part.X.numbers for part in self.parts])
         codes = [np.concatenate([part.X.codes[j] for part in self.parts]) for j in range(len(X.codes))]
         stacked = CodedMatrix(numbers, X.places, codes, X.sizes, X.starts)
-        vectors = (
-            np.concatenate([getattr(part, name) for part in self.parts])
-            for name in ("y", "people_weight", "loss_weight")
-        )
-        return Rows(stacked, *vectors)
+        names = ("y", "people_weight", "loss_weight")
+        y, people, weight = (np.concatenate([getattr(part, name) for part in self.parts]) for name in names)
+        return Rows(stacked, y, people, weight, self.parts[0].uniform)
 
 
 def _join_near(first: _NearPart, second: _NearPart) -> _NearPart:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
-from fairmargin.notions import Notion
+from fairmargin.notions import Compared
 from fairmargin.partitioned.arrow import as_numbers
+from fairmargin.partitioned.compensated import Crosstab
 from fairmargin.partitioned.layout import Layout
 from fairmargin.partitioned.scan import CLASS, ScanSums
 from fairmargin.sensitive import MISSING_GROUP, Attribute, Sensitive, encode_sensitive
 from fairmargin.tables.encoding import LARGEST, OTHER, CategoryColumn, NumberColumn, TableEncoder, choose_levels
 from fairmargin.tolerances import EPS
 
-__all__ = ["Census", "fit_encoder", "take_census"]
+__all__ = ["Census", "FeatureSums", "expand", "fit_encoder", "take_census"]
 
 Array = NDArray[np.float64]
 
@@ -28,18 +29,22 @@ Array = NDArray[np.float64]
 class Census:
     """Who is in the data: classes, groups and their weights.
 
+    A cell is a label and one group per attribute. Everything that notions of fairness say about people they say about
+    cells, so that the sensitive columns of all people are those of the cells, weighted.
+
     Attributes
     ----------
     classes : (2,)
         In sorted order.
     n_rows : int
     cells : sequence of tuples
-        A label and one group per attribute of groups.
     count, weight : (number of cells,)
     groups : tuple of (column, values)
         Attributes of groups, with the values that occur.
+    of_values : Sensitive or None
+        The attributes with one row per value in ``groups``.
     sensitive : Sensitive or None
-        The attributes as constraints know them; an attribute of groups has one row per value in ``groups``.
+        The attributes with one row per cell; a number has its mean there.
     """
 
     classes: NDArray[Any]
@@ -48,6 +53,7 @@ class Census:
     count: Array
     weight: Array
     groups: tuple[tuple[str, tuple[Any, ...]], ...]
+    of_values: Sensitive | None
     sensitive: Sensitive | None
 
     def class_weights(self) -> Array:
@@ -55,13 +61,17 @@ class Census:
         of_class = [np.array([cell[CLASS] == label for cell in self.cells]) for label in self.classes.tolist()]
         return np.array([self.weight[which].sum() for which in of_class])
 
+    def signs(self, positive: Any) -> Array:
+        """Return the label of every cell, +1 for the positive class."""
+        return np.array([1.0 if cell[CLASS] == positive else -1.0 for cell in self.cells])
+
     def people(self, column: str) -> dict[Any, int]:
         """Return the number of people in each group of an attribute."""
         at = 1 + [name for name, _ in self.groups].index(column)
-        values = dict(self.groups)[column]
-        return {
-            v: int(sum(n for cell, n in zip(self.cells, self.count, strict=True) if cell[at] == v)) for v in values
-        }
+        found = dict.fromkeys(dict(self.groups)[column], 0)
+        for cell, number in zip(self.cells, self.count, strict=True):
+            found[cell[at]] += int(number)
+        return found
 
 
 def take_census(sums: ScanSums, layout: Layout) -> Census:
@@ -79,11 +89,15 @@ def take_census(sums: ScanSums, layout: Layout) -> Census:
             "needed.",
             field="target",
         )
-    groups = []
-    for at, name in enumerate(layout.groups, 1):
-        groups.append((name, tuple(dict.fromkeys(cell[at] for cell in cells))))
-    sensitive = _attributes(layout, dict(groups)) if layout.sensitive else None
-    return Census(np.array(sorted(labels)), sums.n_rows, cells, count[kept], weight[kept], tuple(groups), sensitive)
+    groups = tuple(
+        (name, tuple(dict.fromkeys(cell[at] for cell in cells))) for at, name in enumerate(layout.groups, 1)
+    )
+    of_values = _attributes(layout, dict(groups)) if layout.sensitive else None
+    of_cells = None
+    if of_values is not None:
+        of_cells = _of_cells(of_values, layout, sums, cells, weight[kept])
+    classes = np.array(sorted(labels))
+    return Census(classes, sums.n_rows, cells, count[kept], weight[kept], groups, of_values, of_cells)
 
 
 def _attributes(layout: Layout, groups: dict[str, tuple[Any, ...]]) -> Sensitive:
@@ -95,6 +109,27 @@ def _attributes(layout: Layout, groups: dict[str, tuple[Any, ...]]) -> Sensitive
         else:
             attributes.append(Attribute(name, values=np.empty(0)))
     return Sensitive(tuple(attributes))
+
+
+def _of_cells(of_values: Sensitive, layout: Layout, sums: ScanSums, cells: list[Any], weight: Array) -> Sensitive:
+    found = []
+    for attribute in of_values.attributes:
+        if attribute.name in layout.measures:
+            total = sums.measures[attribute.name].at([("", "")], cells)[0]
+            found.append(replace(attribute, values=sums.reference[attribute.name] + total / weight))
+            continue
+        at = 1 + layout.groups.index(attribute.name)
+        place = {value: k for k, value in enumerate(dict.fromkeys(cell[at] for cell in cells))}
+        found.append(expand(attribute, np.array([place[cell[at]] for cell in cells], dtype=np.intp)))
+    return Sensitive(tuple(found))
+
+
+def expand(attribute: Attribute, rows: NDArray[Any]) -> Attribute:
+    """Return an attribute of values as that of rows with these values; all categories stay."""
+    if attribute.codes is None:
+        assert attribute.values is not None
+        return replace(attribute, values=attribute.values[rows])
+    return replace(attribute, codes=attribute.codes[rows])
 
 
 def fit_encoder(
@@ -170,70 +205,47 @@ class FeatureSums:
             sizes += [float(np.sqrt(n / self.sums.n_rows)) or 1.0 for n in counts]
         return np.array(sizes)
 
-    def covariance_rows(self, notion: Notion, positive: Any, scale: Array) -> Array:
-        """Return ``A`` without the intercept, (K, d): covariances of the features with the sensitive columns.
+    def covariance_rows(self, compared: Compared, scale: Array, fit_intercept: bool) -> Array:
+        """Return ``A`` (J K, p): covariances of the features with the sensitive columns under each condition.
 
         Sums that are zero up to rounding are zero: as a constraint they would be a real one on nothing.
         """
-        census = self.census
-        assert census.sensitive is not None
-        counted = np.array([self._counts(notion, cell[CLASS] == positive) for cell in census.cells])
-        total = float(census.weight[counted].sum())
-        rows, sizes = [], []
-        for attribute in census.sensitive.attributes:
-            if attribute.name in dict(census.groups):
-                row, size = self._of_groups(attribute, counted, total, notion)
-            else:
-                row, size = self._of_measure(attribute.name, notion, positive, counted, total)
-            rows.append(row)
-            sizes.append(size)
-        A, size = np.vstack(rows), np.concatenate(sizes)
-        A[np.abs(A) <= 4.0 * np.sqrt(self.sums.n_rows) * EPS * size[:, None] * scale] = 0.0
-        return A
+        weight = self.census.weight
+        share = weight / weight.sum()
+        means = self.by_cell / weight
+        weighted = compared.centred * share[:, None]  # (number of cells, J K)
+        rows = weighted.T @ means.T
+        size = np.abs(weighted).sum(axis=0)
+        K = len(compared.sensitive.labels)
+        for name, within in self._within_cells().items():
+            k = [label[0] for label in compared.sensitive.labels].index(name)
+            for j, condition in enumerate(compared.conditions):
+                counted = np.where(condition.counts, condition.sign, 0.0)
+                rows[j * K + k] += within @ counted / weight[condition.counts].sum()
+        rounding = 4.0 * np.sqrt(self.sums.n_rows) * EPS
+        rows[np.abs(rows) <= rounding * size[:, None] * scale[: rows.shape[1]]] = 0.0
+        if not fit_intercept:
+            return rows
+        total = weighted.sum(axis=0)
+        return np.column_stack([rows, np.where(np.abs(total) <= rounding * size, 0.0, total)])
 
-    @staticmethod
-    def _counts(notion: Notion, is_positive: bool) -> bool:
-        return bool(notion.counts(np.array([1.0 if is_positive else -1.0]))[0])
+    def _within_cells(self) -> dict[str, Array]:
+        """Return ``sum s (z - zbar_cell) x`` by feature and cell, (d, number of cells), of each sensitive number."""
+        found = {}
+        for name, table in self.sums.measures.items():
+            total = table.at([("", "")], self.census.cells)[0]
+            products = np.vstack([self._products(column, table, total) for column in self.encoder.columns])
+            found[name] = products - self.by_cell * (total / self.census.weight)
+        return found
 
-    def _of_groups(
-        self, attribute: Attribute, counted: NDArray[np.bool_], total: float, notion: Notion
-    ) -> tuple[Array, Array]:
-        names = [name for name, _ in self.census.groups]
-        at = names.index(attribute.name)
-        values = self.census.groups[at][1]
-        place = {value: k for k, value in enumerate(values)}
-        group = np.array([place[cell[1 + at]] for cell in self.census.cells])
-        weight = np.bincount(group[counted], weights=self.census.weight[counted], minlength=len(values))
-        if np.count_nonzero(weight) < 2:
-            raise DataError(
-                f"The notion {notion.name!r} compares groups of {attribute.name!r} among {notion.people}, of whom at "
-                "most one group has any."
-            )
-        columns = attribute.columns()
-        centred = columns - weight @ columns / total
-        of_group = np.zeros((len(values), len(self.by_cell)))
-        np.add.at(of_group, group[counted], self.by_cell[:, counted].T)
-        return centred.T @ of_group / total, weight @ np.abs(centred) / total
-
-    def _of_measure(
-        self, name: str, notion: Notion, positive: Any, counted: NDArray[np.bool_], total: float
-    ) -> tuple[Array, Array]:
-        table = self.sums.measures[name]
-        classes = [label for label in table.columns if self._counts(notion, label == positive)]
-        first, second = table.at([("", "sum"), ("", "square")], classes).sum(axis=1) / total
-        parts = []
-        for column in self.encoder.columns:
-            if isinstance(column, NumberColumn):
-                shift = column.mean - self.sums.reference[column.name]
-                product = float(table.at([(column.name, "")], classes).sum())
-                parts.append((product - shift * first * total) / column.scale)
-                continue
-            known = [key[1] for key in table.rows if isinstance(key, tuple) and key[0] == column.name]
-            for words in _members(column, known):
-                parts.append(float(table.at([(column.name, word) for word in words], classes).sum()))
-        plain = self.by_cell[:, counted].sum(axis=1)
-        row = (np.array(parts) - first * plain) / total
-        return row[None, :], np.array([np.sqrt(max(second - first**2, 0.0))])
+    def _products(self, column: NumberColumn | CategoryColumn, table: Crosstab, total: Array) -> Array:
+        cells = self.census.cells
+        if isinstance(column, NumberColumn):
+            shift = column.mean - self.sums.reference[column.name]
+            return (table.at([(column.name, "")], cells) - shift * total) / column.scale
+        known = [key[1] for key in table.rows if isinstance(key, tuple) and key[0] == column.name]
+        members = _members(column, known)
+        return np.vstack([table.at([(column.name, w) for w in words], cells).sum(axis=0) for words in members])
 
 
 def _members(column: CategoryColumn, words: Sequence[Any]) -> list[list[Any]]:

@@ -7,7 +7,7 @@ never written out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,16 +38,19 @@ class Rows:
         Sample weights, which define means and covariances.
     loss_weight : (n,)
         ``c_i``: sample weight times C and the factor of the class.
+    uniform : float or None
+        The one ``c_i`` of all rows, where there is no other.
     """
 
     X: CodedMatrix
     y: Array
     people_weight: Array
     loss_weight: Array
+    uniform: float | None = None
 
     def take(self, index: NDArray[np.intp]) -> Rows:
         """Return some of the rows."""
-        return Rows(self.X[index], self.y[index], self.people_weight[index], self.loss_weight[index])
+        return Rows(self.X[index], self.y[index], self.people_weight[index], self.loss_weight[index], self.uniform)
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,9 @@ class Reading:
         C times the class weight, negative class first.
     groups : sequence of (column, values)
         Sensitive attributes of groups, with the values that occur; None stands for a missing one.
+    prices : tuple of arrays, one per attribute of groups, or None
+        What is charged for accepting somebody of each group: rows are then labelled by the sign of what remains of
+        their label, and weighted by its size.
     """
 
     columns: tuple[NumberColumn | CategoryColumn, ...]
@@ -72,6 +78,7 @@ class Reading:
     weight: str | None
     factors: tuple[float, float]
     groups: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    prices: tuple[Array, ...] | None = None
 
     @property
     def n_features(self) -> int:
@@ -82,7 +89,7 @@ class Reading:
         """Return the columns needed, and where they are from."""
         names = [*(column.name for column in self.columns), self.target]
         names += [] if self.weight is None else [self.weight]
-        names += [name for name, _ in self.groups] if with_groups else []
+        names += [name for name, _ in self.groups] if with_groups or self.prices is not None else []
         return partition.load(list(dict.fromkeys(names))), partition.place
 
     def read(self, partition: Partition) -> Rows:
@@ -92,9 +99,24 @@ class Reading:
     def encode(self, table: pa.Table, place: str) -> Rows:
         """Return the rows of a table."""
         y = self.labels(table)
-        weight = np.ones(len(y)) if self.weight is None else as_finite_numbers(table[self.weight], self.weight, place)
+        if self.prices is not None:
+            return self._priced(table, place, y)
         below, above = self.factors
+        if self.weight is None and below == above:
+            weight, of_loss = np.broadcast_to(1.0, len(y)), np.broadcast_to(below, len(y))
+            return Rows(self.features(table, place), y, weight, of_loss, below)
+        weight = np.ones(len(y)) if self.weight is None else as_finite_numbers(table[self.weight], self.weight, place)
         return Rows(self.features(table, place), y, weight, weight * np.where(y > 0, above, below))
+
+    def _priced(self, table: pa.Table, place: str, y: Array) -> Rows:
+        """Return the rows with labels and weights that prices have changed."""
+        rows = replace(self, prices=None).encode(table, place)
+        cost = y.copy()
+        assert self.prices is not None
+        for price, code in zip(self.prices, self.group_codes(table), strict=True):
+            cost -= price.take(code)
+        weight = rows.loss_weight * np.maximum(np.abs(cost), np.finfo(float).eps)
+        return Rows(rows.X, np.copysign(1.0, cost), rows.people_weight, weight)
 
     def labels(self, table: pa.Table) -> Array:
         """Return the labels as -1 and +1."""

@@ -83,7 +83,7 @@ class ScanSums:
     levels, counts : dict from column to Crosstab
         Weight by level and cell; number of people by level.
     measures : dict from sensitive number to Crosstab
-        Weighted sums of the number (less its reference) times each feature and level, by class.
+        Weighted sums of the number (less its reference), alone and times each feature and level, by cell.
     sample : Sample
     """
 
@@ -165,31 +165,25 @@ class _ScanPartition:
         table: pa.Table,
         place: str,
         cell: Codes,
-        cells: Sequence[Any],
+        cells: Sequence[Hashable],
         weight: Array,
         values: list[Array],
         codes: dict[str, tuple[Codes, list[str]]],
     ) -> dict[str, Crosstab]:
-        """Return what the covariances with sensitive numbers need: every feature times the number, by class."""
-        if not self.layout.measures:
-            return {}
-        classes = tuple(dict.fromkeys(key[CLASS] for key in cells))
-        of_cell = np.array([classes.index(key[CLASS]) for key in cells], dtype=np.intp)
-        which = of_cell[cell]
+        """Return what the covariances with sensitive numbers need: the number, alone and times every feature."""
         found = {}
         for name in self.layout.measures:
-            z = as_finite_numbers(table[name], name, place) - self.reference[name]
-            pushed = weight * z
-            rows: list[Hashable] = [("", "sum"), ("", "square")]
-            sums = [_tally(which, len(classes), pushed), _tally(which, len(classes), pushed * z)]
+            pushed = weight * (as_finite_numbers(table[name], name, place) - self.reference[name])
+            rows: list[Hashable] = [("", "")]
+            sums = [_tally(cell, len(cells), pushed)]
             for feature, x in zip(self.layout.numbers, values, strict=True):
                 rows.append((feature, ""))
-                sums.append(_tally(which, len(classes), pushed * x))
+                sums.append(_tally(cell, len(cells), pushed * x))
             for feature, (code, words) in codes.items():
                 rows += [(feature, word) for word in words]
-                joint = _tally(code * len(classes) + which, len(words) * len(classes), pushed)
-                sums += list(joint.reshape(len(words), len(classes)))
-            found[name] = Crosstab.of(rows, classes, np.array(sums))
+                joint = _tally(code * len(cells) + cell, len(words) * len(cells), pushed)
+                sums += list(joint.reshape(len(words), len(cells)))
+            found[name] = Crosstab.of(rows, cells, np.array(sums))
         return found
 
     def _draw(self, table: pa.Table, place: str) -> Sample:

@@ -9,21 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.constraints import Constraint
 from fairmargin.exceptions import DisparateTreatmentError
 from fairmargin.formulations import Task
 from fairmargin.losses import Loss
-from fairmargin.notions import Notion, get_notion
+from fairmargin.notions import compare, get_notion
 from fairmargin.partitioned.arrow import as_numbers
 from fairmargin.partitioned.contract import Engine, Source
 from fairmargin.partitioned.layout import Layout, make_layout
 from fairmargin.partitioned.passes import Passes, design_of
-from fairmargin.partitioned.prepare import Census, FeatureSums, fit_encoder, take_census
+from fairmargin.partitioned.prepare import Census, FeatureSums, expand, fit_encoder, take_census
 from fairmargin.partitioned.problem import PartitionedProblem, RemoteDesign
 from fairmargin.partitioned.reading import Reading, Rows
 from fairmargin.partitioned.scan import ScanSums, scan
 from fairmargin.problem import Problem
-from fairmargin.sensitive import Attribute, Sensitive
+from fairmargin.sensitive import Sensitive
 from fairmargin.tables.encoding import TableEncoder
 from fairmargin.validation import (
     TrainingData,
@@ -91,40 +90,73 @@ class PartitionedStudy:
         sample = reading.encode(self.sums.sample.table, "the sample")
         features = FeatureSums(self.sums, census, self.encoder)
         scale = np.append(features.scale(), [1.0] * fit_intercept)
-        rows = _covariance_rows(features, constraint, label, scale, fit_intercept)
+        compared, rows = None, np.empty((0, len(scale)))
+        if census.sensitive is not None:
+            notion = get_notion(getattr(constraint, "notion", "selection_rate"))
+            compared = compare(census.sensitive, notion, census.signs(label), census.weight)
+            rows = features.covariance_rows(compared, scale, fit_intercept)
         problem = _write_problem(
             passes, sample, estimator._loss(), bool(np.isfinite(C)), rows, scale, weights * factors, self.sums
         )
         data = TrainingData(
             None,
-            np.empty(0),
+            census.signs(label),
             classes,
-            np.empty(0),
-            np.empty(0),
+            census.weight,
+            census.weight,
             census.sensitive,
-            np.empty(0, dtype=np.intp),
+            np.arange(len(census.cells)),
             census.n_rows,
         )
         tol = check_number(estimator.tol, "tol", positive=True)
-        task = Task(problem, data, np.empty((0, len(rows))), tol, check_count(estimator.max_iter, "max_iter"))
+        task = Task(problem, data, compared, tol, check_count(estimator.max_iter, "max_iter"))
         return PartitionedTask(task, passes, sample, self._sample_attributes(reading))
+
+    def priced(self, posed: PartitionedTask, prices: Array) -> PartitionedProblem:
+        """Return the problem of the decision path at ``prices`` (K,), one per sensitive column.
+
+        ``c_i = y_i - 2 sum_k u_k (z_ik - p_k)``, the worth of accepting person i, depends on label and group only.
+        """
+        census, problem = self.census, posed.task.problem
+        assert census.sensitive is not None
+        assert census.of_values is not None
+        assert isinstance(problem, PartitionedProblem)
+        columns = census.sensitive.columns()
+        base = 2.0 * float(census.weight @ columns @ prices) / float(census.weight.sum())
+        cost = posed.task.data.y - 2.0 * columns @ prices + base
+        size = np.maximum(np.abs(cost), np.finfo(float).eps)
+        by_name = {a.name: a for a in census.of_values.attributes}
+        parts, start = {}, 0
+        for attribute in census.sensitive.attributes:
+            stop = start + len(attribute.column_categories)
+            parts[attribute.name] = 2.0 * by_name[attribute.name].columns() @ prices[start:stop]
+            start = stop
+        tables = [parts[name] for name, _ in census.groups]
+        tables[0] = tables[0] - base
+        reading = replace(posed.passes.reading, prices=tuple(tables))
+        passes = posed.passes.reading_as(reading)
+        factors = np.array(reading.factors)[(posed.task.data.y > 0).astype(int)]
+        weight = census.weight * factors * size
+        totals = np.array([weight[cost < 0].sum(), weight[cost >= 0].sum()])
+        sample = reading.encode(self.sums.sample.table, "the sample")
+        penalised, scale = bool(np.any(problem.ridge)), problem.design.scale
+        found = _write_problem(passes, sample, problem.loss, penalised, problem.rows, scale, totals, self.sums)
+        return replace(found, least_weight=found.least_weight * float(size.min()))
 
     def _sample_attributes(self, reading: Reading) -> Sensitive | None:
         """Return the sensitive attributes of the rows in the sample."""
-        if self.census.sensitive is None:
+        if self.census.of_values is None:
             return None
         table = self.sums.sample.table
         codes = dict(zip([name for name, _ in reading.groups], reading.group_codes(table), strict=True))
-        found = []
-        for attribute in self.census.sensitive.attributes:
-            if attribute.name not in codes:
-                found.append(Attribute(attribute.name, values=as_numbers(table[attribute.name])))
-            elif attribute.codes is None:
-                assert attribute.values is not None
-                found.append(replace(attribute, values=attribute.values[codes[attribute.name]]))
-            else:
-                found.append(replace(attribute, codes=attribute.codes[codes[attribute.name]]))
-        return Sensitive(tuple(found))
+        return Sensitive(
+            tuple(
+                expand(attribute, codes[attribute.name])
+                if attribute.name in codes
+                else replace(attribute, values=as_numbers(table[attribute.name]))
+                for attribute in self.census.of_values.attributes
+            )
+        )
 
     def check_treatment(self, task: PartitionedTask) -> None:
         """Raise if a feature tells the same as a sensitive attribute, judged by the sample."""
@@ -150,23 +182,6 @@ class PartitionedTask:
     passes: Passes
     sample: Rows
     sample_sensitive: Sensitive | None
-
-
-def _covariance_rows(
-    features: FeatureSums, constraint: Constraint | None, positive: Any, scale: Array, fit_intercept: bool
-) -> Array:
-    """Return the covariance rows (K, p); the intercept drops out."""
-    if features.census.sensitive is None:
-        return np.empty((0, len(scale)))
-    notion = get_notion(getattr(constraint, "notion", "selection_rate"))
-    if type(notion).centred is not Notion.centred:
-        raise ValueError(
-            f"The notion {notion.name!r} depends on more than the label; partitioned data support notions that "
-            "compare everybody, or the people of one label."
-        )
-    d = len(scale) - int(fit_intercept)
-    rows = features.covariance_rows(notion, positive, scale[:d])
-    return np.hstack([rows, np.zeros((len(rows), int(fit_intercept)))])
 
 
 def _write_problem(

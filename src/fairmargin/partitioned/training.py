@@ -9,25 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.constraints import Constraint, CovarianceBound, LossBound
+from fairmargin.constraints import Constraint, CovarianceBound, LossBound, PRuleBound
 from fairmargin.diagnostics import measure_movement, warn_if_bought, warn_if_constant
 from fairmargin.formulations import Outcome, warn_unless_solved
 from fairmargin.formulations.task import solve_task
 from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
-from fairmargin.notions import get_notion
+from fairmargin.notions import compare, get_notion
 from fairmargin.partitioned import solver  # noqa: F401  (registers the solvers of partitioned problems)
-from fairmargin.partitioned.contract import Engine, Source
-from fairmargin.partitioned.engines.local import LocalEngine
+from fairmargin.partitioned.contract import Source
+from fairmargin.partitioned.engines import engine_for
 from fairmargin.partitioned.passes import scores_of
+from fairmargin.partitioned.prule import solve_p_rule
 from fairmargin.partitioned.sources.parquet import ParquetSource
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, Report, prepare
 from fairmargin.tables.model import TabularModel
 
-__all__ = ["fit", "fit_study", "open_engine", "open_source"]
+__all__ = ["fit", "fit_study", "open_source"]
 
 Array = NDArray[np.float64]
 
-_SUPPORTED = (type(None), CovarianceBound, LossBound)
+_SUPPORTED = (type(None), CovarianceBound, LossBound, PRuleBound)
 
 
 def fit(
@@ -40,7 +41,7 @@ def fit(
     features: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
     categorical: Sequence[str] = (),
-    engine: Engine | str | None = None,
+    engine: Any = None,
     min_frequency: float = 0.005,
     max_levels: int = 50,
     sample_size: int = 1_000_000,
@@ -70,8 +71,9 @@ def fit(
         By default all other columns, less ``exclude``.
     categorical : sequence of str
         Columns of numbers to take as categories.
-    engine : Engine or "local", optional
-        What works on the partitions; by default threads of this computer.
+    engine : str, client, session or Engine, optional
+        What works on the partitions: ``"local"`` (threads of this computer, the default), ``"dask://host:8786"`` or a
+        Dask client, ``"spark://host:7077"`` or a Spark session.
     min_frequency, max_levels
         As in :meth:`fairmargin.tables.TableEncoder.fit`.
     sample_size : int
@@ -89,7 +91,7 @@ def fit(
         sample.
     """
     _begin(estimator)
-    source, opened = open_source(data), open_engine(engine)
+    source, opened = open_source(data), engine_for(engine)
     try:
         study = prepare(
             source,
@@ -123,7 +125,10 @@ def fit_study(study: PartitionedStudy, estimator: Any) -> TabularModel:
         )
     posed = study.task(estimator)
     study.check_treatment(posed)
-    outcome = solve_task(constraint, posed.task)
+    if isinstance(constraint, PRuleBound):
+        outcome: Outcome = solve_p_rule(study, estimator, posed, constraint)
+    else:
+        outcome = solve_task(constraint, posed.task)
     _store(estimator, study, posed, outcome, constraint)
     labels = tuple(str(label) for label in estimator.classes_.tolist())
     proof = estimator.certificate_
@@ -150,10 +155,11 @@ def _begin(estimator: Any) -> None:
             "FairLinearSVC and FairMarginClassifier."
         )
     constraint = estimator._constraint()
-    if not isinstance(constraint, _SUPPORTED) or (isinstance(constraint, LossBound) and constraint.norm == "sum"):
+    sums_only = isinstance(constraint, _SUPPORTED) and getattr(constraint, "norm", "max") == "max"
+    if not sums_only or getattr(constraint, "confidence", None) is not None:
         raise ValueError(
-            f"The constraint {constraint!r} needs all rows in memory; partitioned data support CovarianceBound and "
-            "LossBound(norm='max'). Train on a sample with fit() instead."
+            f"The constraint {constraint!r} needs all rows in memory; partitioned data support CovarianceBound, "
+            "LossBound(norm='max') and PRuleBound without a confidence. Train on a sample with fit() instead."
         )
 
 
@@ -179,24 +185,26 @@ def _store(
     estimator.n_ties_ = int(np.count_nonzero(np.abs(scores) <= 1e-9 * (float(np.sqrt(np.mean(scores**2))) or 1.0)))
     for name, value in outcome.fitted_attributes().items():
         setattr(estimator, name, value)
-    sensitive = study.census.sensitive
-    if sensitive is None or posed.sample_sensitive is None:
+    if task.compared is None or posed.sample_sensitive is None:
         return
-    rows = task.problem.rows
+    columns, rows = task.compared, task.problem.rows
     multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows))
-    estimator.covariance_ = sensitive.series(rows @ solution.theta, "covariance")
-    estimator.multipliers_ = sensitive.series(multipliers[: len(rows)], "multiplier")
+    estimator.covariance_ = columns.series(rows @ solution.theta, "covariance")
+    estimator.multipliers_ = columns.series(multipliers[: len(rows)], "multiplier")
     if outcome.unconstrained is None:
         return
     free = outcome.unconstrained
-    estimator.unconstrained_covariance_ = sensitive.series(rows @ free.theta, "covariance")
+    estimator.unconstrained_covariance_ = columns.series(rows @ free.theta, "covariance")
     before = scores_of(posed.sample.X, free.theta, posed.passes.fit_intercept)
+    warn_if_constant(before, scores)
     notion = get_notion(getattr(constraint, "notion", "selection_rate"))
     weight = posed.sample.people_weight
-    centred = notion.centred(posed.sample_sensitive, posed.sample.y, weight)
-    estimator.diagnostics_ = measure_movement(centred, weight, before, scores)
-    warn_if_bought(estimator.diagnostics_, sensitive.labels)
-    warn_if_constant(before, scores)
+    try:
+        seen = compare(posed.sample_sensitive, notion, posed.sample.y, weight)
+    except ValueError:  # a group that is too rare for the sample
+        return
+    estimator.diagnostics_ = measure_movement(seen.centred, weight, before, scores)
+    warn_if_bought(estimator.diagnostics_, columns.labels)
 
 
 def open_source(data: Any) -> Source:
@@ -208,12 +216,3 @@ def open_source(data: Any) -> Source:
     if isinstance(data, Iterable):
         return ParquetSource(list(data))
     raise TypeError(f"data must be a path, a pattern, a list of paths or a source of partitions, got {type(data)}.")
-
-
-def open_engine(engine: Engine | str | None) -> Engine:
-    """Return an engine: one that was given, or threads of this computer."""
-    if engine is None or engine == "local":
-        return LocalEngine()
-    if isinstance(engine, str):
-        raise ValueError(f"engine must be an engine or 'local', got {engine!r}.")
-    return engine

@@ -1,0 +1,170 @@
+"""Categorical columns counted together: one code for the combination of several small columns.
+
+A pass over coded columns spends its time in gathers and counts, one per column, point and product. Columns with few
+levels are combined into groups of at most 256 combinations: one gather and one count then serve all columns of a
+group, and the sums of the single columns are margins of the table of sums.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.categories import CodedMatrix
+
+__all__ = ["JointMatrix"]
+
+Array = NDArray[np.float64]
+
+_CELLS = 256  # combinations in a group: its table, and that of two groups (half a megabyte), stay in the cache
+
+
+class _Group:
+    """Some columns with their joint code."""
+
+    def __init__(self, X: CodedMatrix, members: list[int]) -> None:
+        self.shape = tuple(X.sizes[j] + 1 for j in members)
+        self.slices = [slice(X.starts[j], X.starts[j] + X.sizes[j]) for j in members]
+        self.size = int(np.prod(self.shape))
+        code = X.codes[members[0]].astype(np.intp)
+        for j, size in zip(members[1:], self.shape[1:], strict=True):
+            code *= size
+            code += X.codes[j]
+        self.code = code
+
+    def table(self, w: Array) -> Array:
+        """Return what each combination adds to a score, (size,)."""
+        total = np.zeros(self.shape)
+        for axis, here in enumerate(self.slices):
+            shape = [1] * len(self.shape)
+            shape[axis] = -1
+            total += np.append(w[here], 0.0).reshape(shape)
+        return total.ravel()
+
+    def margins(self, sums: Array) -> list[Array]:
+        """Return the sums by level of each column, without the level that has no indicator, from (..., size)."""
+        table = sums.reshape(*sums.shape[:-1], *self.shape)
+        first = sums.ndim - 1
+        found = []
+        for axis in range(len(self.shape)):
+            others = tuple(first + k for k in range(len(self.shape)) if k != axis)
+            found.append(table.sum(axis=others)[..., :-1])
+        return found
+
+    def pairs(self, sums: Array) -> list[tuple[slice, slice, Array]]:
+        """Return the sums by levels of every two columns of this group, from (size,)."""
+        table, found = sums.reshape(self.shape), []
+        for i in range(len(self.shape)):
+            for j in range(i):
+                others = tuple(k for k in range(len(self.shape)) if k not in (i, j))
+                found.append((self.slices[j], self.slices[i], table.sum(axis=others)[:-1, :-1]))
+        return found
+
+
+class JointMatrix:
+    """Products with the encoded rows of one partition, ``Xa = [X, 1]`` or ``X`` without an intercept.
+
+    Parameters
+    ----------
+    X : CodedMatrix
+    up : (n,) of bool
+        Which rows are of the positive class.
+    fit_intercept : bool
+    """
+
+    def __init__(self, X: CodedMatrix, up: NDArray[np.bool_], fit_intercept: bool) -> None:
+        self.X, self.fit_intercept = X, fit_intercept
+        self.p = X.shape[1] + int(fit_intercept)
+        self.up = up.astype(np.float64)
+        self.groups = [_Group(X, members) for members in _pack([size + 1 for size in X.sizes])]
+        self._by_class = [group.code + group.size * up for group in self.groups]
+
+    def scores(self, theta: Array) -> Array:
+        """Return ``Xa theta``, (n,)."""
+        scores = self.X.numbers @ theta[self.X.places]
+        for k, group in enumerate(self.groups):
+            table = group.table(theta)
+            if k == 0 and self.fit_intercept:
+                table = table + theta[-1]
+            scores += table.take(group.code)
+        if self.fit_intercept and not self.groups:
+            scores += theta[-1]
+        return scores
+
+    def pull_by_class(self, r: Array) -> Array:
+        """Return ``Xa' r`` of both classes, (2, p), for an ``r`` that is negative off the positive class only."""
+        pull = np.zeros((2, self.p))
+        both = np.empty((2, len(r)))
+        np.minimum(r, 0.0, out=both[0])
+        np.maximum(r, 0.0, out=both[1])
+        pull[:, self.X.places] = both @ self.X.numbers
+        for group, code in zip(self.groups, self._by_class, strict=True):
+            sums = _sum(code, r, 2 * group.size).reshape(2, group.size)
+            for here, part in zip(group.slices, group.margins(sums), strict=True):
+                pull[:, here] = part
+        if self.fit_intercept:
+            pull[:, -1] = both.sum(axis=1)
+        return pull
+
+    def sandwich(self, weights: Array) -> Array:
+        """Return ``Xa' diag(weights) Xa``, (p, p)."""
+        X, places = self.X, self.X.places
+        gram = np.zeros((self.p, self.p))
+        weighted = X.numbers * weights[:, None]
+        gram[np.ix_(places, places)] = X.numbers.T @ weighted
+        tables = [_sum(group.code, weights, group.size) for group in self.groups]
+        for i, group in enumerate(self.groups):
+            products = np.empty((len(places), group.size))
+            for k in range(len(places)):
+                products[k] = _sum(group.code, weighted[:, k], group.size)
+            for here, part in zip(group.slices, group.margins(products), strict=True):
+                _put(gram, places, here, part)
+            for here, counts in zip(group.slices, group.margins(tables[i]), strict=True):
+                gram[here, here] = np.diag(counts)
+            for first, second, part in group.pairs(tables[i]):
+                _put(gram, first, second, part)
+            for other in self.groups[:i]:
+                self._cross(gram, other, group, weights)
+        if self.fit_intercept:
+            gram[places, -1] = gram[-1, places] = weights @ X.numbers
+            for group, table in zip(self.groups, tables, strict=True):
+                for here, counts in zip(group.slices, group.margins(table), strict=True):
+                    gram[here, -1] = gram[-1, here] = counts
+            gram[-1, -1] = weights.sum()
+        return gram
+
+    @staticmethod
+    def _cross(gram: Array, first: _Group, second: _Group, weights: Array) -> None:
+        """Fill in the blocks between the columns of two groups."""
+        code = first.code * second.size + second.code
+        table = _sum(code, weights, first.size * second.size).reshape(first.size, second.size)
+        for here, rows in zip(first.slices, first.margins(table.T), strict=True):  # (second.size, levels)
+            for there, part in zip(second.slices, second.margins(rows.T), strict=True):
+                _put(gram, here, there, part)
+
+
+def _sum(code: NDArray[np.intp], weights: Array, size: int) -> Array:
+    return np.bincount(code, weights=weights, minlength=size).astype(np.float64, copy=False)
+
+
+def _put(gram: Array, first: Any, second: slice, part: Array) -> None:
+    gram[first, second] = part
+    gram[second, first] = part.T
+
+
+def _pack(sizes: list[int]) -> list[list[int]]:
+    """Return the columns in groups of at most ``_CELLS`` combinations, small columns first; large ones stay alone."""
+    groups: list[list[int]] = []
+    cells: list[int] = []
+    for j in sorted(range(len(sizes)), key=lambda j: sizes[j]):
+        fits = [k for k, size in enumerate(cells) if size * sizes[j] <= _CELLS]
+        if fits:
+            k = max(fits, key=lambda k: cells[k])
+            groups[k].append(j)
+            cells[k] *= sizes[j]
+        else:
+            groups.append([j])
+            cells.append(sizes[j])
+    return groups
