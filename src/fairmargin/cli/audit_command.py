@@ -39,6 +39,8 @@ from fairmargin.formatting import clean, ratio_beside
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fairmargin.audit.profiles import Profile
+
 __all__ = ["audit"]
 
 _CHECK_FAILED = 1
@@ -85,6 +87,14 @@ def audit(
             help="Earlier audit (--json): say what has drifted; exit with status 1 if a disparity has grown.",
         ),
     ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Tables that a rule or practice asks for: neutral, nyc-local-law-144, us-four-fifths, "
+            "us-fair-lending, or a TOML file.",
+        ),
+    ] = None,
     rule: Rule = "rest",
     min_people: MinPeople = 30,
     merge_small: MergeSmall = False,
@@ -106,7 +116,8 @@ def audit(
     Decisions come from a column (--decision), from a model (--model), or are the labels themselves. With --target
     beside one of the first two, error rates are compared as well.
     """
-    options = context.params
+    found = _profile_of(profile)
+    options = context.params if found is None else _settled(context, found)
     inputs.check_percentage(threshold, "--threshold")
     inputs.check_percentage(fail_under, "--fail-under")
     outputs = Outputs(inputs.input_files(options), json=json_file, markdown=markdown_file, html=html_file)
@@ -115,18 +126,39 @@ def audit(
         asked = inputs.read_question(options)
         earlier = None if baseline is None else _read_baseline(baseline)
         step("comparing groups")
-        summary = _audited(asked, options)
+        summary = _audited(asked, options, found)
         if earlier is not None:
             _add_drift(summary, earlier)
     outputs.write_summary(summary, quiet)
     return max(_gate(summary, fail_under), _drift_gate(summary))
 
 
-def _audited(asked: inputs.Question, options: Mapping[str, Any]) -> dict[str, Any]:
+def _profile_of(name: str | None) -> Profile | None:
+    from fairmargin.audit.profiles import get_profile
+
+    try:
+        return None if name is None else get_profile(name)
+    except ValueError as error:
+        raise DataError(str(error), field="profile") from None
+
+
+def _settled(context: typer.Context, profile: Profile) -> dict[str, Any]:
+    """Return the options with the settings of a profile in place of defaults; what was given stays."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
+    unknown = set(profile.settings) - {"rule", "threshold", "min_people", "intersections"}
+    if unknown:
+        raise DataError(f"The profile sets {sorted(unknown)[0]!r}, which is no setting of an audit.", field="profile")
+    return context.params | {key: value for key, value in profile.settings.items() if key not in given}
+
+
+def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profile | None = None) -> dict[str, Any]:
     """Audit what the options name; return its summary."""
     from fairmargin.audit import audit as run_audit
+    from fairmargin.audit.profiles import apply_profile
     from fairmargin.cli.decisions import read_decisions
     from fairmargin.report import audit_summary
+    from fairmargin.report.summary import plain
     from fairmargin.tables.groups import find_sensitive_columns, group_columns
     from fairmargin.tables.study import method_of_rule
 
@@ -151,19 +183,33 @@ def _audited(asked: inputs.Question, options: Mapping[str, Any]) -> dict[str, An
         sample_weight=decided.weights,
         strata=decided.strata,
     )
+    made = {}
+    if profile is not None:
+        named = inputs.parse_pairs(options["reference"], "--reference", attributes)
+        options_of_profile: dict[str, Any] = {"scores": decided.scores, "reference": named, "pos_label": True}
+        made = {"profile": apply_profile(profile, decided.positive, sensitive_features=groups, **options_of_profile)}
     kept = ("decision", "score", "weights", "strata", "reference", "rule", "threshold", "min_people", "merge_small")
     model, baseline = options["model"], options["baseline"]
-    settings = {"target": asked.target, "positive": decided.favourable, "sensitive": attributes}
+    settings: dict[str, Any] = {"target": asked.target, "positive": decided.favourable, "sensitive": attributes}
     settings |= {"model": model and model.name, "baseline": baseline and baseline.name}
+    settings["profile"] = None if profile is None else profile.name
     settings |= {name: options[name] for name in kept} | {"intersections": options["intersections"]}
-    return audit_summary(
+    summary = audit_summary(
         result,
         title=f"Audit of {decided.what}",
         what=decided.what,
         fingerprint=asked.table.fingerprint,
         settings=settings,
-        notes=[*asked.table.notes, *decided.notes, *said],
+        notes=[*asked.table.notes, *decided.notes, *said, *_not_in_profile(profile, options["threshold"])],
     )
+    return summary | plain(made)
+
+
+def _not_in_profile(profile: Profile | None, threshold: float) -> list[str]:
+    """Say that a threshold of the audit is none of a profile that has none."""
+    if profile is None or profile.threshold is not None:
+        return []
+    return [f"Findings point out ratios below {threshold:g}%; the profile {profile.name} has no such threshold."]
 
 
 def _proxy_candidates(frame: pd.DataFrame, not_features: set[str | None]) -> pd.DataFrame | None:

@@ -71,6 +71,7 @@ FLAGS = {
     "names": "--names",
     "numeric": "--numeric",
     "positive": "--positive",
+    "profile": "--profile",
     "rule": "--rule",
     "score": "--score",
     "seed": "--seed",
