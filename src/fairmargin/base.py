@@ -206,6 +206,15 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         warn_unless_solved(proof, task.tol)
         return self
 
+    def reason_codes(self, X: Any, *, reference: Any = None, n_reasons: int = 4) -> pd.DataFrame:
+        """Return the features that moved each person's score most towards the decision.
+
+        Exact for linear models; parameters as in :func:`fairmargin.reasons.reason_codes`.
+        """
+        from fairmargin.reasons import reason_codes
+
+        return reason_codes(self, X, reference=reference, n_reasons=n_reasons)
+
     def _solve(
         self, data: TrainingData, constraint: Constraint | None, safety_set: Any
     ) -> tuple[Task, Outcome, dict[str, Any]]:

@@ -122,6 +122,7 @@ def train(
     outputs = Outputs(inputs.input_files(context.params), **files)
     with steps(quiet) as step:
         from fairmargin.tables import jobs
+        from fairmargin.tables.explain import reasons_of_groups
         from fairmargin.tables.model_file import to_json
         from fairmargin.tables.specifications import make_estimator, parse_constraint
         from fairmargin.tables.study import method_of_rule
@@ -143,6 +144,7 @@ def train(
         if repeats:
             step("other splits")
             summary["repeats"] = _repeated(make_study, unfitted, seed, repeats, test)
+        summary["reasons"] = reasons_of_groups(model, study)
         step("writing")
         outputs.write("model", to_json(model))
         _write_held_out(outputs, study)
@@ -180,6 +182,10 @@ def predict(
         Path, typer.Option("--output", "-o", metavar="FILE", help="CSV or .parquet to write; - for standard output.")
     ] = Path("-"),
     keep: Annotated[list[str] | None, typer.Option(metavar="COL", help="Copy this column to the output.")] = None,
+    reasons: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="Add the N columns that moved each decision most."),
+    ] = 0,
     escape_formulas: Annotated[
         bool,
         typer.Option(
@@ -206,6 +212,8 @@ def predict(
         table = inputs.read_table_file(data, context.params)
         step("deciding")
         result = fitted.decide(table.frame)
+        if reasons:
+            result = result.join(fitted.reasons(table.frame, reasons))
         for name in reversed(keep or []):
             column = find_column(table.frame, name)
             if column in result:

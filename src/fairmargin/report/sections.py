@@ -40,6 +40,7 @@ def audit_sections(summary: Mapping[str, Any]) -> list[Section]:
         _above_median(audit.get("scoring") or ()),
         _scored(audit.get("scored") or ()),
         _drift(summary.get("drift")),
+        _reasons(summary.get("reasons") or ()),
         _repeats(summary.get("repeats")),
     ]
     return [section for section in found if section is not None and section.rows]
@@ -173,6 +174,20 @@ def _drift(drift: Mapping[str, Any] | None) -> Section | None:
     for when, names in (("only before", drift["only_before"]), ("only now", drift["only_now"])):
         text += f" Groups {when}: {', '.join(names)}." if names else ""
     return _section("Since the earlier audit", text, columns, drift["groups"], left=(7,))
+
+
+def _reasons(rows: Sequence[Mapping[str, Any]]) -> Section | None:
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "group": _name,
+        "column": lambda r: str(r["feature"]),
+        "difference": lambda r: f"{r['difference']:+.3f}",
+        "of all columns": lambda r: f"{r['total']:+.3f}",
+    }
+    text = (
+        "The mean score of a group less that of everybody else is the sum of these differences over all columns, "
+        "exactly; the largest are shown."
+    )
+    return _section("What sets the scores of groups apart", text, columns, rows, left=(1,))
 
 
 def _repeats(repeats: Mapping[str, Any] | None) -> Section | None:

@@ -53,3 +53,15 @@ class TabularModel:
 
             result["probability"] = expit(scores)
         return in_library_of(frame, result)
+
+    def reasons(self, frame: pd.DataFrame, n_reasons: int = 4) -> pd.DataFrame:
+        """Return the columns that moved each score most towards the decision, and by how much.
+
+        Scores are compared with that of a person with the median of every number and the most frequent value of
+        every other column of the training data; exact for linear models (see :mod:`fairmargin.reasons`).
+        """
+        from fairmargin.reasons import top_reasons
+        from fairmargin.tables.explain import column_contributions
+
+        moved = column_contributions(self.encoder, self.estimator, frame)
+        return top_reasons(moved, self.scores(frame) >= 0, n_reasons)
