@@ -223,7 +223,7 @@ def _counts(
     sample_weight: Any,
     pos_label: Any,
     min_people: int = 1,
-    asked: _Asked = _Asked(),  # noqa: B008 - immutable
+    asked: _Asked = _Asked(),
 ) -> list[GroupCounts]:
     check_container(y_pred, "y_pred")
     decisions = column_or_1d(y_pred)
