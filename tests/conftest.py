@@ -124,6 +124,10 @@ class FitCheck:
             finally:
                 listening.pop()
             if self.enabled and not listening:
+                if hasattr(X, "map_partitions"):  # Dask frames are checked as what they stand for
+                    X, y, sample_weight, more["sensitive_features"] = dask_frames(
+                        X, y, sample_weight, more.get("sensitive_features")
+                    )
                 people, strata = more.get("sensitive_features"), more.get("strata")
                 self._check(classifiers(model), heard, X, y, sample_weight, people, strata, faults)
             return result
@@ -150,6 +154,12 @@ class FitCheck:
                 found = faults(model, X, y, sample_weight, people)
             if found and "ApproximationWarning" not in heard:
                 pytest.fail(f"{model!r} is called solved, but: {'; '.join(found)}", pytrace=False)
+
+
+def dask_frames(*values):
+    import dask
+
+    return dask.compute(*values, scheduler="synchronous")
 
 
 def every_subclass(cls):

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.constraints import Constraint, PRuleBound
 from fairmargin.diagnostics import measure_movement, warn_if_bought
 from fairmargin.formulations import Outcome, Task, make_task, run, warn_unless_solved
 from fairmargin.formulations.task import FeatureMap
 from fairmargin.guarantee.learning import learn_then_test
+from fairmargin.inputs import is_dask_frame
 from fairmargin.losses import LogisticLoss, Loss
 from fairmargin.notions import get_notion
 from fairmargin.plain_state import PlainState
@@ -177,7 +179,8 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (n, n_features)
-            Non-sensitive features.
+            Non-sensitive features. A Dask frame (linear classifiers only) is read in passes over its partitions; then
+            all other arguments are Dask frames or series, partitioned alike.
         y : array of shape (n,)
             Labels of two classes; ``pos_label``, by default the second in sorted order, is the positive decision.
         sample_weight : array of shape (n,), optional
@@ -193,6 +196,10 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         """
         if hasattr(self, "certificate_"):
             del self.certificate_  # a fit that fails leaves the estimator unfitted
+        if is_dask_frame(X):
+            if strata is not None or safety_set is not None:
+                raise ValueError("strata and safety_set need all rows in memory; call compute() on the Dask frames.")
+            return self._fit_dask(X, y, sample_weight, sensitive_features)
         constraint = self._constraint()
         data = self._validate(X, y, sample_weight, sensitive_features, strata)
         task, outcome, tested = self._solve(data, constraint, safety_set)
@@ -205,6 +212,13 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
             proof = outcome.unconstrained.certificate
         warn_unless_solved(proof, task.tol)
         return self
+
+    def _fit_dask(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> Any:
+        """Learn the classifier from Dask frames."""
+        raise TypeError(
+            f"{type(self).__name__} needs all rows in memory: call compute() on the Dask frames, or train "
+            "FairLogisticRegression, FairLinearSVC or FairMarginClassifier on them."
+        )
 
     def reason_codes(self, X: Any, *, reference: Any = None, n_reasons: int = 4) -> pd.DataFrame:
         """Return the features that moved each person's score most towards the decision.
@@ -334,6 +348,8 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the decisions: ``classes_[1]`` where ``f(x) >= 0``."""
+        if is_dask_frame(X):
+            return self._on_partitions("predict", X)
         scores = self.decision_function(X)
         return self.classes_[(scores >= 0).astype(int)]
 
@@ -345,14 +361,25 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Array:
         """Return ``P(class | x)`` of both classes, shape (n, 2)."""
+        if is_dask_frame(X):
+            return self._on_partitions("predict_proba", X)
         positive = expit(self.decision_function(X))
         return np.column_stack([1.0 - positive, positive])
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Array:
         """Return the logarithms of ``predict_proba``."""
+        if is_dask_frame(X):
+            return self._on_partitions("predict_log_proba", X)
         scores = self.decision_function(X)
         return np.column_stack([-np.logaddexp(0.0, scores), -np.logaddexp(0.0, -scores)])
+
+    def _on_partitions(self, method: str, X: Any) -> Any:
+        """Return what a method gives on a Dask frame: a Dask series or frame, evaluated lazily."""
+        from fairmargin.partitioned.dask_frames import on_partitions
+
+        check_is_fitted(self)
+        return on_partitions(self, method, X)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Data that were read but refused have left no classifier."""

@@ -11,9 +11,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_container", "describe_type"]
+__all__ = ["check_container", "describe_type", "is_dask_frame"]
 
 _ARRAY_LIKE = ("shape", "__array__", "__array_interface__", "__dataframe__", "__arrow_c_stream__")
+
+
+def is_dask_frame(values: Any) -> bool:
+    """Whether ``values`` is a Dask frame or series; Dask is not imported for that."""
+    library = type(values).__module__.partition(".")[0]
+    return library in ("dask", "dask_expr") and hasattr(values, "map_partitions") and hasattr(values, "divisions")
 
 
 def check_container(values: Any, name: str) -> None:

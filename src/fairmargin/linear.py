@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairmargin.base import FairClassifier, document
 from fairmargin.constraints import CovarianceBound
 from fairmargin.formulations import Outcome, Task, certify_function
+from fairmargin.inputs import is_dask_frame
 from fairmargin.losses import Loss, get_loss
 from fairmargin.problem import Certificate
 from fairmargin.validation import validate_features
@@ -35,9 +36,16 @@ class _FairLinear(FairClassifier):
     def _scores(self, X: Any) -> Array:
         return np.asarray(X @ self.coef_[0] + self.intercept_[0], dtype=float)
 
+    def _fit_dask(self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> Any:
+        from fairmargin.partitioned.dask_frames import fit_frames
+
+        return fit_frames(self, X, y, sample_weight, sensitive_features)
+
     def decision_function(self, X: Any) -> Array:
-        """Return the scores ``f(x) = w.x + b``, shape (n,)."""
+        """Return the scores ``f(x) = w.x + b``, shape (n,); of a Dask frame, a Dask series."""
         check_is_fitted(self)
+        if is_dask_frame(X):
+            return self._on_partitions("decision_function", X)
         return self._scores(validate_features(self, X))
 
 

@@ -198,12 +198,18 @@ class FeatureSums:
         sizes = []
         for column in self.encoder.columns:
             if isinstance(column, NumberColumn):
-                sizes.append(1.0)
+                sizes.append(self._size(column))
                 continue
             table = self.sums.counts[column.name]
             counts = [table.at(words, ("count",)).sum() for words in _members(column, table.rows)]
             sizes += [float(np.sqrt(n / self.sums.n_rows)) or 1.0 for n in counts]
         return np.array(sizes)
+
+    def _size(self, column: NumberColumn) -> float:
+        """Return the root mean square of an encoded number; 1 for one that is standardised or zero."""
+        first, second = self.sums.moments.rounded[:, self.sums.numbers.rows.index(column.name)] / self.sums.n_rows
+        shift = column.mean - self.sums.reference[column.name]
+        return float(np.sqrt(max(second - 2.0 * shift * first + shift**2, 0.0))) / column.scale or 1.0
 
     def covariance_rows(self, compared: Compared, scale: Array, fit_intercept: bool) -> Array:
         """Return ``A`` (J K, p): covariances of the features with the sensitive columns under each condition.

@@ -24,7 +24,7 @@ from fairmargin.partitioned.sources.parquet import ParquetSource
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, Report, prepare
 from fairmargin.tables.model import TabularModel
 
-__all__ = ["fit", "fit_study", "open_source"]
+__all__ = ["check_estimator", "fit", "fit_study", "open_source"]
 
 Array = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ def fit(
         ``model.estimator`` has the attributes of an in-memory fit; ``diagnostics_`` and ``n_ties_`` are those of the
         sample.
     """
-    _begin(estimator)
+    check_estimator(estimator)
     source, opened = open_source(data), engine_for(engine)
     try:
         study = prepare(
@@ -116,7 +116,7 @@ def fit(
 
 def fit_study(study: PartitionedStudy, estimator: Any) -> TabularModel:
     """Train a classifier on data that were scanned already; see :func:`fit`."""
-    _begin(estimator)
+    check_estimator(estimator)
     constraint = estimator._constraint()
     if constraint is not None and study.census.sensitive is None:
         raise ValueError(
@@ -145,7 +145,7 @@ def fit_study(study: PartitionedStudy, estimator: Any) -> TabularModel:
     )
 
 
-def _begin(estimator: Any) -> None:
+def check_estimator(estimator: Any) -> None:
     """Forget an earlier fit; raise unless the estimator can be trained in passes."""
     if hasattr(estimator, "certificate_"):
         del estimator.certificate_  # a fit that fails leaves the estimator unfitted

@@ -15,7 +15,7 @@ from fairmargin.partitioned.sources.loaded import LoadedPartition
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["DaskPartition", "DaskSource"]
+__all__ = ["DaskPartition", "DaskSource", "declared_schema"]
 
 R = TypeVar("R")
 
@@ -90,7 +90,7 @@ class DaskSource:
 
     def __init__(self, *frames: Any) -> None:
         _check_alike(frames)
-        self.schema = _schema(frames)
+        self.schema = declared_schema(frames)
         self.partitions = _partitions(frames)
 
 
@@ -117,7 +117,7 @@ def _names(frame: Any) -> list[Any]:
     return list(frame.columns)
 
 
-def _schema(frames: Sequence[Any]) -> pyarrow.Schema:
+def declared_schema(frames: Sequence[Any]) -> pyarrow.Schema:
     """Return the types that the frames declare; the data of a partition may still be of other types."""
     import pyarrow
     from dask.dataframe.utils import meta_nonempty
@@ -126,6 +126,8 @@ def _schema(frames: Sequence[Any]) -> pyarrow.Schema:
     for frame in frames:
         example = meta_nonempty(frame._meta)
         meta = example.to_frame() if frame.ndim == 1 else example
+        # Objects that a frame does not say more about are taken for text; a partition that holds others raises.
+        meta = meta.astype({name: "str" for name in meta.columns if meta[name].dtype == object})
         fields += list(pyarrow.Schema.from_pandas(meta, preserve_index=False))
     return coded_schema(pyarrow.schema(fields))
 
