@@ -323,11 +323,43 @@ def covariance_faults(seen):
     off = np.abs(value - model.covariance_.to_numpy()) - rounding - STATED * size
     if np.any(off > 0):
         found.append(f"covariances {value} of the scores, {model.covariance_.to_numpy()} stated")
+    if type(model.constraint).__name__ == "CovariancePenalty":
+        found += price_faults(model, value, rounding + FEASIBLE * size)
     if type(model.constraint).__name__ == "CovarianceBound":
         missed = np.abs(value) - covariance_bounds(model) - rounding - FEASIBLE * size
         if np.any(missed > 0):
             found.append(f"bounds {covariance_bounds(model)} missed: {value}, by {missed.max():.2e} beyond tolerance")
     return found
+
+
+def price_faults(model, covariance, room):
+    """Return whether multipliers exceed their prices, or miss one where there is covariance."""
+    price = model.constraint.price
+    labels = [label[:2] for label in model.covariance_.index]
+    if isinstance(price, (int, float, np.number)):
+        price = np.full(len(labels), float(price))
+    else:
+        price = np.array([price_of(price, name, category, labels) for name, category in labels])
+    found, nu = [], model.multipliers_.to_numpy()
+    if np.any(np.abs(nu) > price * (1 + FEASIBLE)):
+        found.append(f"multipliers {nu} beyond the prices {price}")
+    # A bound on the objective would not notice a price that is not paid.
+    unpaid = (np.abs(covariance) > room) & (np.abs(nu - np.sign(covariance) * price) > FEASIBLE * price)
+    if np.any(unpaid):
+        found.append(f"multipliers {nu} at the covariances {covariance} and the prices {price}")
+    bounds = model.bound_.to_numpy()
+    if np.any(np.abs(covariance) > bounds + room) or np.any(np.isfinite(bounds) != (price > 0)):
+        found.append(f"bounds {bounds} for the covariances {covariance}")
+    return found
+
+
+def price_of(price, name, category, labels):
+    asked = price.get(name, 0.0)
+    if not hasattr(asked, "items"):
+        return float(asked)
+    if len({label for label in labels if label[0] == name}) == 1:
+        return float(sum(asked.values()))
+    return float(asked.get(category, 0.0))
 
 
 def rule_faults(seen):

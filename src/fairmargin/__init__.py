@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         class_p_rules,
         class_rates,
     )
+    from fairmargin.penalty import CovariancePenalty
     from fairmargin.trees import FairTreeClassifier, LeafFeatures
 
 __version__ = "0.1.0"
@@ -40,6 +41,7 @@ _HOME = {
     "CategoryEncoder": "categories",
     "CertifiedClassifier": "guarantee.wrapper",
     "CovarianceBound": "constraints",
+    "CovariancePenalty": "penalty",
     "CovarianceWarning": "exceptions",
     "FairLinearSVC": "linear",
     "FairLogisticRegression": "linear",
@@ -76,6 +78,7 @@ __all__ = [
     "CategoryEncoder",
     "CertifiedClassifier",
     "CovarianceBound",
+    "CovariancePenalty",
     "CovarianceWarning",
     "FairLinearSVC",
     "FairLogisticRegression",

@@ -86,6 +86,8 @@ _ATTRIBUTES = """
     n_ties_ : int
         Training people whose score was zero up to rounding. They are accepted together, by a margin above rounding
         (refused, where a promise asks for it), so that no decision depends on the machine.
+    bound_ : pandas.Series
+        With ``CovariancePenalty``: the bounds on the covariances under which the same classifier has the least loss.
     factor_ : float or None
         With ``LossBound`` and ``IndividualLossBound``: the share of the unconstrained covariance that is left.
     loss_increase_ : float

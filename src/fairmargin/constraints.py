@@ -18,7 +18,15 @@ from fairmargin.inputs import check_container
 from fairmargin.notions import Notion, get_notion
 from fairmargin.sensitive import Sensitive
 
-__all__ = ["Constraint", "CovarianceBound", "IndividualLossBound", "LossBound", "PRuleBound", "check_confidence"]
+__all__ = [
+    "Constraint",
+    "CovarianceBound",
+    "IndividualLossBound",
+    "LossBound",
+    "PRuleBound",
+    "by_column",
+    "check_confidence",
+]
 
 Array = NDArray[np.float64]
 
@@ -97,25 +105,35 @@ class CovarianceBound(Constraint):
 
     def thresholds(self, sensitive: Sensitive) -> Array:
         """Return ``c_k`` of each sensitive column, infinite where nothing is asked."""
-        if not isinstance(self.c, Mapping):
-            return np.full(len(sensitive.labels), float(self.c))
-        by_name = {a.name: a for a in sensitive.attributes}
-        bounds = dict.fromkeys(sensitive.labels, np.inf)
-        for name, asked in self.c.items():
-            if name not in by_name:
-                known = ", ".join(repr(n) for n in by_name)
-                raise ValueError(
-                    f"The bound names the attribute {name!r}, which is not among the sensitive features; "
-                    f"the known ones are {known}."
-                )
-            attribute = by_name[name]
-            if isinstance(asked, Mapping):
-                by_column = [(_column_category(attribute, category), bound) for category, bound in asked.items()]
-            else:
-                by_column = [(category, asked) for category in attribute.column_categories]
-            for category, bound in by_column:
-                bounds[name, category] = min(bounds[name, category], float(bound))
-        return np.array([bounds[label] for label in sensitive.labels])
+        columns = by_column(self.c, sensitive, "bound")
+        return np.array([min(map(float, columns[label]), default=np.inf) for label in sensitive.labels])
+
+
+def by_column(asked: Any, sensitive: Sensitive, what: str) -> dict[tuple[str, Any], list[Any]]:
+    """Return what is asked of each sensitive column, by its label; ``what`` names it in messages.
+
+    ``asked`` is one number for all columns, a mapping from attribute to a number, or from attribute to a mapping from
+    category to a number; both values of a binary attribute speak of its one column.
+    """
+    if not isinstance(asked, Mapping):
+        return {label: [asked] for label in sensitive.labels}
+    by_name = {a.name: a for a in sensitive.attributes}
+    found: dict[tuple[str, Any], list[Any]] = {label: [] for label in sensitive.labels}
+    for name, of_name in asked.items():
+        if name not in by_name:
+            known = ", ".join(repr(n) for n in by_name)
+            raise ValueError(
+                f"The {what} names the attribute {name!r}, which is not among the sensitive features; "
+                f"the known ones are {known}."
+            )
+        attribute = by_name[name]
+        if isinstance(of_name, Mapping):
+            pairs = [(_column_category(attribute, category), value) for category, value in of_name.items()]
+        else:
+            pairs = [(category, of_name) for category in attribute.column_categories]
+        for category, value in pairs:
+            found[name, category].append(value)
+    return found
 
 
 def _leaves(c: Any, where: str = "") -> list[tuple[str, Any]]:

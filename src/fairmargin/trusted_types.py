@@ -60,10 +60,11 @@ def _estimators() -> Iterator[type]:
 
 def _described() -> Iterator[type]:
     """Yield the constraints, losses and notions of the package, not those that others have added."""
+    import_module("fairmargin.penalty")  # a constraint too
     roots = (("constraints", "Constraint"), ("losses", "Loss"), ("notions", "Notion"))
     for module, root in roots:
         for cls in _subclasses(getattr(import_module(f"fairmargin.{module}"), root)):
-            if cls.__module__.startswith(f"fairmargin.{module}"):
+            if cls.__module__.startswith("fairmargin."):
                 yield cls
 
 

@@ -74,8 +74,8 @@ def train(
         str,
         typer.Option(
             metavar="ASK",
-            help="none, covariance=0 (or =20%, or =sex:0,race:0.1), p-rule=80, loss=0.05, individual=0.5, "
-            "nobody-loses (or =0.5).",
+            help="none, covariance=0 (or =20%, or =sex:0,race:0.1), penalty=100 (or =sex:100), p-rule=80, "
+            "loss=0.05, individual=0.5, nobody-loses (or =0.5).",
         ),
     ] = "covariance=0",
     confidence: Annotated[

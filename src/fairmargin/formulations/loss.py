@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from fairmargin.constraints import LossBound
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.necessity import Necessity, prove_necessity
 from fairmargin.formulations.outcome import Outcome, as_sure_as, loss_increase
+from fairmargin.formulations.prices import Prices
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Problem, Solution
-from fairmargin.solvers import Start, solve_with_reference
+from fairmargin.solvers import solve_with_reference
 from fairmargin.tolerances import EPS, HAIR, MOST_ROUNDS, RIM, ROUGH, ROUNDING, TINY
 
 __all__ = ["LossBoundOutcome", "least_factor", "solve_loss_bound"]
@@ -166,7 +166,7 @@ def _least_sum(task: Task, free: Solution, zero: Solution, unit: Array, budget: 
     """
     if zero.objective <= budget:
         return zero
-    prices = _Prices(task, free, unit)
+    prices = Prices(task, free, np.where(np.isfinite(unit), 1.0 / unit, 0.0))
     # At the largest of the multipliers of zero covariance, zero is optimal for the priced problem too.
     high = float(np.max(np.abs(zero.multipliers) * np.where(np.isfinite(unit), unit, 0.0)))
     best = replace(free, multipliers=np.zeros(task.problem.n_rows))
@@ -186,7 +186,7 @@ def _least_sum(task: Task, free: Solution, zero: Solution, unit: Array, budget: 
     return _spend_rest(task, best, unit, budget, prices, high)
 
 
-def _spend_rest(task: Task, within: Solution, unit: Array, budget: float, prices: _Prices, mu: float) -> Solution:
+def _spend_rest(task: Task, within: Solution, unit: Array, budget: float, prices: Prices, mu: float) -> Solution:
     """Return the best mix of the solutions on either side of the budget, where the path jumps there.
 
     For a loss that is not strictly convex the priced problem has several solutions at one ``mu``. ``L`` is convex,
@@ -210,80 +210,3 @@ def _spend_rest(task: Task, within: Solution, unit: Array, budget: float, prices
     theta, scores = within.theta + low * change, within.scores + low * moved
     certificate = replace(within.certificate, objective=problem.objective(theta, scores))
     return replace(within, theta=theta, scores=scores, certificate=certificate, hessian=None)
-
-
-class _Prices:
-    """Solutions of ``min L + mu sum_k |cov_k| / unit_k``, by an active set over the K signs.
-
-    Where ``cov_k`` has a sign the price is linear (a tilt), where it is zero it is a constraint. A column that
-    changes its sign is held at zero; one whose multiplier exceeds its price is let go.
-    """
-
-    def __init__(self, task: Task, free: Solution, unit: Array) -> None:
-        self.task, self.unit = task, unit
-        self.counted = np.isfinite(unit)
-        self.sign = np.where(self.counted, np.sign(task.problem.rows @ free.theta), 0.0)
-        self.last = Start(free.theta, hessian=free.hessian)
-        self._solved: dict[float, Solution] = {}
-
-    def at(self, mu: float) -> Solution:
-        """Return the solution at ``mu``."""
-        if mu not in self._solved:
-            self._solved[mu] = self._search(mu)
-        return self._solved[mu]
-
-    def _search(self, mu: float) -> Solution:
-        price = np.where(self.counted, mu / self.unit, 0.0)
-        seen: set[tuple[float, ...]] = set()
-        sign = self.sign
-        solution = self._solve(sign, price)
-        while tuple(sign) not in seen:
-            seen.add(tuple(sign))
-            covariance = self.task.problem.rows @ solution.theta
-            size = np.abs(self.task.problem.rows) @ np.abs(solution.theta)
-            flipped = (sign != 0) & (sign * covariance < -ROUNDING * size)
-            if np.any(flipped):
-                sign = np.where(flipped, 0.0, sign)
-            else:
-                freed = self._freed(solution.multipliers, sign, price)
-                if not np.any(freed):
-                    break
-                sign = np.where(freed != 0, freed, sign)
-            solution = self._solve(sign, price)
-        self.sign = sign
-        # The whole multiplier of a column: its price where that is paid, the constraint's where it is held.
-        multipliers = np.where(sign != 0, sign * price, solution.multipliers)
-        # The objective without the price is what the budget is about; the proof is made of the final point.
-        bare = self.task.problem.objective(solution.theta, solution.scores)
-        certificate = replace(solution.certificate, objective=bare)
-        return replace(solution, multipliers=multipliers, certificate=certificate)
-
-    def _solve(self, sign: Array, price: Array) -> Solution:
-        problem = self.task.problem
-        held = self.counted & (sign == 0)
-        bound = np.where(held, 0.0, np.inf)
-        priced = replace(problem.with_bounds(-bound, bound), tilt=problem.rows.T @ (sign * price))
-        solution = self.task.solve(priced, self.last)
-        self.last = Start(solution.theta, solution.multipliers, solution.hessian)
-        return solution
-
-    def _freed(self, multipliers: Array, sign: Array, price: Array) -> Array:
-        """Return the new signs of held columns whose multipliers cannot all stay within their prices."""
-        held = np.flatnonzero(self.counted & (sign == 0))
-        freed = np.zeros_like(sign)
-        room = price * (1 + HAIR)
-        over = held[np.abs(multipliers[held]) > room[held]]
-        if len(over) == 0:
-            return freed
-        if len(held) > 1:
-            # Multipliers of dependent rows are not unique: is there a choice within the prices?
-            rows = self.task.problem.rows[held]
-            target = rows.T @ multipliers[held]
-            found = linprog(
-                np.zeros(len(held)), A_eq=rows.T, b_eq=target, bounds=list(zip(-room[held], room[held], strict=True))
-            )
-            if found.status == 0:
-                return freed
-        worst = over[np.argmax(np.abs(multipliers[over]) / room[over])]
-        freed[worst] = np.sign(multipliers[worst])
-        return freed

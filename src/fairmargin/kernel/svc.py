@@ -21,6 +21,7 @@ from fairmargin.kernel.parameters import KernelParameters, tag_inputs, warn_of_r
 from fairmargin.kernel.refinement import refine
 from fairmargin.kernel.span import Span
 from fairmargin.losses import Loss, get_loss
+from fairmargin.penalty import CovariancePenalty
 from fairmargin.problem import Certificate
 from fairmargin.validation import TrainingData, validate_features
 
@@ -202,15 +203,15 @@ class FairSVC(FairClassifier):
     def _refine(self, task: Task, constraint: Constraint | None) -> Task:
         """Add directions to the span until the optimum over it is near the optimum with the full kernel.
 
-        Constraints that are not bounds on covariances have no multipliers to refine by; their span is refined for no
-        constraint and for zero covariance, between which their classifiers lie.
+        Constraints that are not bounds or prices on covariances have no multipliers to refine by; their span is
+        refined for no constraint and for zero covariance, between which their classifiers lie.
         """
         span = task.feature_map
         assert isinstance(span, Span)
         parameters = KernelParameters.of(self, self.approximation_tol, "approximation_tol")
         if not self._refines(parameters, len(span.gram)):
             return task
-        if constraint is None or isinstance(constraint, CovarianceBound):
+        if constraint is None or isinstance(constraint, CovarianceBound | CovariancePenalty):
             return refine(task, constraint, parameters.tol)
         task = refine(task, CovarianceBound(0.0), parameters.tol)
         assert isinstance(task.feature_map, Span)

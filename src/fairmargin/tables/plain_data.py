@@ -21,7 +21,13 @@ from fairmargin.exceptions import ModelFileError
 
 __all__ = ["from_plain", "parse_json", "to_plain"]
 
-_CONSTRAINTS = ("CovarianceBound", "LossBound", "IndividualLossBound", "PRuleBound")
+_CONSTRAINTS = {
+    "CovarianceBound": "fairmargin.constraints",
+    "CovariancePenalty": "fairmargin.penalty",
+    "IndividualLossBound": "fairmargin.constraints",
+    "LossBound": "fairmargin.constraints",
+    "PRuleBound": "fairmargin.constraints",
+}
 _RECORDS = {
     "Certificate": "fairmargin.problem",
     "GroupRecord": "fairmargin.guarantee.record",
@@ -93,7 +99,7 @@ def _object_to_plain(value: Any) -> dict[str, Any]:
         index = value.index
         names = [None if n is None else str(n) for n in index.names]
         return {"$series": to_plain(value.tolist()), "index": to_plain(index.tolist()), "names": names}
-    if isinstance(value, type) and value.__name__ in _CONSTRAINTS and value.__module__ == "fairmargin.constraints":
+    if isinstance(value, type) and _CONSTRAINTS.get(value.__name__) == value.__module__:
         return {"$constraint": value.__name__}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         name = type(value).__name__
@@ -150,7 +156,7 @@ def _series(value: Any, plain: Mapping[str, Any]) -> Any:
 def _constraint(value: Any, plain: Mapping[str, Any]) -> Any:
     if value not in _CONSTRAINTS:
         raise ValueError(f"it has an unknown constraint {value!r}")
-    cls = getattr(import_module("fairmargin.constraints"), value)
+    cls = getattr(import_module(_CONSTRAINTS[value]), value)
     return cls(**from_plain(plain["fields"])) if "fields" in plain else cls
 
 

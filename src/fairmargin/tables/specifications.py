@@ -10,11 +10,15 @@ import numpy as np
 from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
+from fairmargin.penalty import CovariancePenalty
 
 __all__ = ["ESTIMATORS", "make_estimator", "parse_constraint"]
 
 ESTIMATORS = ("logistic", "linear-svm", "squared-hinge", "svm")
-_CONSTRAINTS = "none, covariance=0 (or 20%, or sex:0,race:0.1), p-rule=80, loss=0.05, individual=0.5, nobody-loses"
+_CONSTRAINTS = (
+    "none, covariance=0 (or 20%, or sex:0,race:0.1), penalty=100 (or sex:100,race:50), p-rule=80, loss=0.05, "
+    "individual=0.5, nobody-loses"
+)
 
 
 def make_estimator(
@@ -54,9 +58,10 @@ def parse_constraint(
     """Return the constraint that a text asks for; with ``confidence``, a p%-rule that is tested on other people.
 
     ``none``; ``covariance=0.1``, ``covariance=20%`` (of the unconstrained classifier's),
-    ``covariance=sex:0,race:0.1``; ``p-rule=80``; ``loss=0.05`` (within 5% of the best loss); ``individual=0.5``
-    (nobody's loss grows by more than half); ``nobody-loses`` or ``nobody-loses=0.5`` (and whoever is accepted stays
-    accepted). ``method`` and ``min_people`` are for p%-rules, as in :class:`fairmargin.PRuleBound`.
+    ``covariance=sex:0,race:0.1``; ``penalty=100`` (what one unit of covariance costs), ``penalty=sex:100,race:50``;
+    ``p-rule=80``; ``loss=0.05`` (within 5% of the best loss); ``individual=0.5`` (nobody's loss grows by more than
+    half); ``nobody-loses`` or ``nobody-loses=0.5`` (and whoever is accepted stays accepted). ``method`` and
+    ``min_people`` are for p%-rules, as in :class:`fairmargin.PRuleBound`.
 
     Examples
     --------
@@ -71,6 +76,8 @@ def parse_constraint(
             return None
         if kind == "covariance":
             return _covariance(value or "0")
+        if kind == "penalty":
+            return CovariancePenalty(_by_attribute(value) if ":" in value else _number(value))
         if kind == "p-rule":
             return PRuleBound(_number(value.removesuffix("%") or "80"), method=method, min_people=min_people)
         if kind == "loss":
@@ -101,11 +108,15 @@ def _tested_rule(kind: str, text: str, confidence: float, method: str, min_peopl
 
 def _covariance(value: str) -> CovarianceBound:
     if ":" in value:
-        pairs = [part.rpartition(":") for part in value.split(",")]
-        return CovarianceBound({name.strip(): _number(bound) for name, _, bound in pairs})
+        return CovarianceBound(_by_attribute(value))
     if value.endswith("%"):
         return CovarianceBound(_share(value), relative=True)
     return CovarianceBound(_number(value))
+
+
+def _by_attribute(value: str) -> dict[str, float]:
+    pairs = [part.rpartition(":") for part in value.split(",")]
+    return {name.strip(): _number(number) for name, _, number in pairs}
 
 
 def _share(value: str) -> float:

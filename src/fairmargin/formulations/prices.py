@@ -1,0 +1,136 @@
+"""Prices on covariances: the solutions of ``min L + sum_k p_k |cov_k|``.
+
+An active-set method over the signs of the covariances. Where ``cov_k`` has a sign its price is linear (a tilt of the
+objective); where it is zero it is held there by a constraint. A step towards the solution for the signs at hand ends
+where the first covariance changes its sign: that one is held from there on. At a solution that keeps the signs, the
+multipliers of the held covariances must be within their prices; where no choice of them is, the subgradient of least
+norm is a direction of descent, and the covariances that it moves are let go. Every step lowers the priced objective.
+
+With multipliers ``|nu_k| <= p_k``, equal where ``cov_k`` is not zero, the solution is also that of the bounds
+``|cov_k|``, with the same dual bound less what is paid: that is how it is certified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import lsq_linear
+
+from fairmargin.formulations.task import Task
+from fairmargin.problem import Certificate, Solution
+from fairmargin.solvers import Start
+from fairmargin.tolerances import HAIR, MOST_ROUNDS, ROUNDING
+
+__all__ = ["Prices"]
+
+Array = NDArray[np.float64]
+
+
+class Prices:
+    """Solutions of ``min L + mu sum_k price_k |cov_k|`` for factors ``mu``, each started from the one before.
+
+    Parameters
+    ----------
+    task : Task
+    free : Solution
+        The unconstrained solution.
+    price : (K,)
+        At ``mu = 1``; 0 for columns that are not charged.
+    """
+
+    def __init__(self, task: Task, free: Solution, price: Array) -> None:
+        self.task, self.price = task, price
+        self.theta = free.theta  # a point whose covariances have the signs
+        self.sign = self._signs(free.theta)
+        self.last = Start(free.theta, hessian=free.hessian)
+        self._solved: dict[float, Solution] = {}
+
+    def at(self, mu: float) -> Solution:
+        """Return the solution at ``mu``, certified as the least ``L`` within the covariances that it has."""
+        if mu not in self._solved:
+            self._solved[mu] = self._search(mu * self.price)
+        return self._solved[mu]
+
+    def _search(self, price: Array) -> Solution:
+        problem, seen = self.task.problem, set()
+        best: tuple[float, Solution] | None = None
+        for _ in range(MOST_ROUNDS):
+            solution = self._solve(price)
+            if self._step_towards(solution.theta):
+                continue
+            multipliers, let_go = self._multipliers(solution, price)
+            found = replace(solution, multipliers=multipliers, certificate=self._proof(solution, price))
+            value = found.objective + float(price @ np.abs(problem.rows @ solution.theta))
+            if best is None or value <= best[0]:
+                best = value, found
+            if not np.any(let_go) or tuple(self.sign + let_go) in seen:
+                break
+            self.sign = self.sign + let_go
+            seen.add(tuple(self.sign))
+        assert best is not None
+        if np.any(let_go):  # not within the prices, and no way down was found
+            return replace(best[1], certificate=replace(best[1].certificate, status="inaccurate"))
+        return best[1]
+
+    def _proof(self, solution: Solution, price: Array) -> Certificate:
+        """Return the certificate of ``L`` under the bounds ``|cov_k|``, without what is paid for them."""
+        problem, proof = self.task.problem, solution.certificate
+        value = problem.objective(solution.theta, solution.scores)
+        paid = float((self.sign * price) @ (problem.rows @ solution.theta))
+        gap = problem.relative_gap(value, proof.dual_bound - paid)
+        return replace(proof, objective=value, dual_bound=proof.dual_bound - paid, gap=gap)
+
+    def _solve(self, price: Array) -> Solution:
+        """Return the solution for the signs at hand: their prices as a tilt, the other covariances held at zero."""
+        problem = self.task.problem
+        bound = np.where((self.price > 0) & (self.sign == 0), 0.0, np.inf)
+        priced = replace(problem.with_bounds(-bound, bound), tilt=problem.rows.T @ (self.sign * price))
+        solution = self.task.solve(priced, self.last)
+        self.last = Start(solution.theta, solution.multipliers, solution.hessian)
+        return solution
+
+    def _step_towards(self, theta: Array) -> bool:
+        """Move to ``theta``, or as far towards it as the signs hold; return whether a covariance stopped it."""
+        rows = self.task.problem.rows
+        here, there = rows @ self.theta, rows @ theta
+        crossed = (self.sign != 0) & (self.sign * there < -self.task.problem.room(theta))
+        if not np.any(crossed):
+            self.theta = theta
+            return False
+        here = np.where(self.sign * here > 0, here, 0.0)
+        share = np.where(crossed, here / np.where(crossed, here - there, 1.0), np.inf)
+        step = float(share.min())
+        self.theta = self.theta + step * (theta - self.theta)
+        self.sign = np.where(share <= step + ROUNDING, 0.0, self.sign)
+        return True
+
+    def _multipliers(self, solution: Solution, price: Array) -> tuple[Array, Array]:
+        """Return multipliers within the prices that fit a solution best, and the signs of what must be let go.
+
+        Rows of A depend on each other (the categories of an attribute add up to nothing), so that the multipliers of
+        covariances at zero, held or not, are a choice: the one whose subgradient has the least norm.
+        """
+        rows = self.task.problem.rows
+        whole = np.where(self.sign != 0, self.sign * price, np.where(price > 0, solution.multipliers, 0.0))
+        let_go = np.zeros_like(whole)
+        if np.all(np.abs(whole) <= price * (1 + HAIR)):
+            return np.clip(whole, -price, price), let_go
+        nearly = np.abs(rows @ solution.theta) <= self.task.problem.room(solution.theta)
+        zero = np.flatnonzero((price > 0) & ((self.sign == 0) | nearly))
+        part = np.linalg.qr(rows[zero].T, mode="r")
+        room = (1 + HAIR) * price[zero]
+        chosen = lsq_linear(part, part @ whole[zero], (-room, room), method="bvls", tol=ROUNDING).x
+        way = rows[zero] @ (rows[zero].T @ (whole[zero] - chosen))  # of each covariance, down the subgradient
+        scale = np.abs(rows[zero]) @ np.abs(rows[zero].T @ whole[zero])
+        moved = (np.abs(way) > HAIR * scale) & (self.sign[zero] == 0)
+        let_go[zero] = np.where(moved, np.sign(way), 0.0)
+        whole[zero] = np.clip(chosen, -price[zero], price[zero])
+        return whole, let_go
+
+    def _signs(self, theta: Array) -> Array:
+        rows = self.task.problem.rows
+        covariance = rows @ theta
+        seen = np.abs(covariance) > HAIR * (np.abs(rows) @ np.abs(theta))
+        return np.where((self.price > 0) & seen, np.sign(covariance), 0.0)
