@@ -240,11 +240,12 @@ def bound_of(c, name, category, labels):
     return float(asked.get(category, np.inf))
 
 
-def p_rule_of(decisions, values, weight, least=1, smooth_below=None):
-    """Return the least ratio of positive rates between a group and the rest, either way round, in percent.
+def rates_of(decisions, values, weight, least=1, smooth_below=None):
+    """Return the rates of each group and of the rest.
 
-    Only where both are at least ``least`` people (of a positive weight); 100 where that is nowhere. Groups of fewer
-    than ``smooth_below`` people are filled up to it with people accepted at the rate of the rest.
+    Only where both are at least ``least`` people (of a positive weight); none where that is nowhere. Groups of fewer
+    than ``smooth_below`` people are filled up to it with people accepted at the rate of the rest. People without
+    weight are left out.
     """
     groups = np.asarray(values).astype(str)
     total, accepted, people = {}, {}, {}
@@ -256,14 +257,14 @@ def p_rule_of(decisions, values, weight, least=1, smooth_below=None):
             more = total[group] * (smooth_below / people[group] - 1)
             accepted[group] += more * np.average(decisions[~inside], weights=weight[~inside])
             total[group] += more
-    ratios = []
+    pairs = []
     for group in total:
         if min(people[group], sum(people.values()) - people[group]) < least:
             continue
         a = accepted[group] / total[group]
         b = (sum(accepted.values()) - accepted[group]) / (sum(total.values()) - total[group])
-        ratios.append(min(a, b) / max(a, b) if max(a, b) > 0 else np.nan)
-    return 100 * min(ratios, default=1.0)
+        pairs.append((a, b))
+    return pairs
 
 
 def stated_tolerance(model):
@@ -366,11 +367,15 @@ def rule_faults(seen):
     model, found = seen.model, []
     if model.constraint.method != "one_vs_rest":
         return found
-    given = dict(named_columns(seen.people))
+    given, asked = dict(named_columns(seen.people)), model.constraint
+    below = None if asked.confidence is not None else asked.smooth_below
     for name in dict.fromkeys(model.covariance_.index.get_level_values(0)):
-        below = None if model.constraint.confidence is not None else model.constraint.smooth_below
-        reached = p_rule_of(seen.scores >= 0, given[str(name)], seen.weight, model.constraint.min_people, below)
-        nobody = not np.any(seen.scores[seen.weight > 0] >= 0)  # 0/0: rates are equal, a ratio there is not
-        if not nobody and not reached >= model.constraint.p - 1e-9:
-            found.append(f"a {reached!r}%-rule of {name!r}, asked for {model.constraint.p!r}")
+        for among, (who, sign) in conditions(model, seen.signed, seen.strata).items():
+            counted = (seen.scores >= 0) == (sign > 0)
+            rates = rates_of(counted, given[str(name)], seen.weight * who, asked.min_people, below)
+            for a, b in rates:
+                if asked.difference is not None and not abs(a - b) <= asked.difference + 1e-12:
+                    found.append(f"rates {a!r} and {b!r} of {name!r} {among}, asked for {asked.difference!r}")
+                if asked.p is not None and not 100 * min(a, b) >= (asked.p - 1e-9) * max(a, b):
+                    found.append(f"rates {a!r} and {b!r} of {name!r} {among}, asked for {asked.p!r}%")
     return found

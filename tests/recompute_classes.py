@@ -159,13 +159,14 @@ def faults(model, X, y, sample_weight=None, sensitive_features=None):
 
 
 def rule_faults(seen):
-    from recompute import p_rule_of
+    from recompute import rates_of
 
     model, found = seen.model, []
     decided = model.classes_[np.argmax(seen.F, axis=1)]
     for label, reached in model.p_rule_.items():
         for name, values in named_columns(seen.people):
-            ratio = p_rule_of(decided == label, np.asarray(values)[seen.kept], seen.weight)
+            rates = rates_of(decided == label, np.asarray(values)[seen.kept], seen.weight)
+            ratio = 100 * min((min(r) / max(r) if max(r) > 0 else np.nan for r in rates), default=1.0)
             if model.constraint.method == "one_vs_rest" and ratio < reached - 1e-9:
                 found.append(f"a {ratio!r}%-rule of {name!r} for {label!r}, {reached!r} stated")
         if not reached >= model.constraint.p - 1e-9:

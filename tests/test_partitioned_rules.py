@@ -1,10 +1,12 @@
 """Rules on decisions over partitioned data: kept by everybody, at a certified point of a family."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
-from fairmargin import FairLinearSVC, FairLogisticRegression, PRuleBound, p_rule
+from fairmargin import FairLinearSVC, FairLogisticRegression, PRuleBound, cv_score, p_rule
 from fairmargin.partitioned import fit
 from fairmargin.partitioned.engines.local import LocalEngine
 from fairmargin.partitioned.sources import parquet as parquet_source
@@ -98,3 +100,40 @@ def test_a_number_has_no_groups(folder):
 def test_a_confidence_needs_people_set_aside(folder):
     with pytest.raises(ValueError, match="without a confidence"):
         train(FairLogisticRegression(constraint=PRuleBound(80, confidence=0.9)), folder, ["sex"])
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        PRuleBound(90, notion="true_positive_rate", path="decisions"),
+        PRuleBound(difference=0.05, notion="equalized_odds", path="decisions"),
+        PRuleBound(difference=0.03, notion="error_rate"),
+    ],
+)
+def test_rules_of_other_notions_hold_for_everybody(constraint, frame, folder):
+    estimator = FairLogisticRegression(constraint=constraint)
+    model = train(estimator, folder, ["sex"])
+    decided = estimator.predict(model.encoder.transform(frame))
+    about = {"sensitive_features": frame["sex"], "notion": constraint.notion}
+    ratio, difference = p_rule(frame["y"], decided, **about), cv_score(frame["y"], decided, **about)
+    assert ratio >= (constraint.p or 0)
+    assert difference <= (constraint.difference or 1)
+    assert estimator.p_rule_ == pytest.approx(ratio)
+    assert estimator.cv_score_ == pytest.approx(difference)
+    assert estimator.path_certificate_.status == "solved"
+
+
+def test_prices_of_equalised_odds_are_charged_by_label(frame, folder):
+    estimator = FairLogisticRegression(constraint=PRuleBound(difference=0.02, notion="equalized_odds"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = train(estimator.set_params(constraint__path="decisions"), folder, ["sex"])
+    assert estimator.path_ == "decisions"
+    y = np.where(frame["y"] == 1, 1.0, -1.0)
+    woman = (frame["sex"] == estimator.path_point_.index[0][1]).to_numpy(float)
+    cost = y.copy()
+    for price, label in zip(estimator.path_point_, (1, -1), strict=True):
+        cost -= 2 * price * np.where(y == label, woman - woman[y == label].mean(), 0.0)
+    scores = estimator.decision_function(model.encoder.transform(frame)) - estimator.intercept_shift_
+    value = np.abs(cost) @ np.logaddexp(0, -np.sign(cost) * scores) + 0.5 * float(np.sum(estimator.coef_**2))
+    assert value == pytest.approx(estimator.path_certificate_.objective, rel=1e-11)

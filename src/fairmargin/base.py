@@ -98,7 +98,9 @@ _ATTRIBUTES = """
     binding_ : ndarray of int
         With ``IndividualLossBound``: the people whose promise is kept with no room to spare.
     p_rule_ : float
-        With ``PRuleBound``: the p%-rule reached on the training data, in percent.
+        With ``PRuleBound``: the p%-rule reached on the training data, in percent, by the constraint's notion,
+    cv_score_ : float
+        and the largest difference of the same rates.
     path_ : {"unconstrained", "covariance", "decisions"}
         With ``PRuleBound``: the family of classifiers on which the classifier was found,
     path_point_ : float, pandas.Series or None
@@ -311,7 +313,7 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         if isinstance(constraint, type) and issubclass(constraint, Constraint):
             try:
                 return constraint()
-            except TypeError:
+            except (TypeError, ValueError):
                 raise ValueError(
                     f"{constraint.__name__} has no defaults; give an instance, e.g. constraint=PRuleBound(80)."
                 ) from None

@@ -301,6 +301,12 @@ class IndividualLossBound(Constraint):
 class PRuleBound(Constraint):
     """The most accurate classifier found whose decisions on the training data reach a p%-rule.
 
+    By default the rule is about selection rates. Under another ``notion`` it is about the rates of that notion, and
+    under several conditions (equalised odds, strata) about each of them: the least ratio of the lower rate to the
+    higher one must be at least ``p``. Where errors are counted (``"false_negative_rate"``, ``"error_rate"``), it is
+    the ratio of these error rates; where nobody at all is counted, rates are equal. ``difference`` bounds the
+    difference of rates instead of their ratio.
+
     A rule that is met on the people trained on is missed by others about half of the time. With ``confidence``, part
     of the people are set aside and the rule is tested on them: with probability at least ``confidence`` over their
     draw, either ``fit`` raises ``NotCertifiedError`` or every group's rule is at least ``p`` in the population they
@@ -315,21 +321,26 @@ class PRuleBound(Constraint):
 
     Parameters
     ----------
-    p : float
-        In percent: 80 for the 80%-rule.
+    p : float, optional
+        In percent: 80 for the 80%-rule. Give either ``p`` or ``difference``.
     path : {"auto", "covariance", "decisions"}, default="auto"
         Which family of classifiers to search, besides the unconstrained classifier. ``"covariance"``: the classifiers
         of least loss for each covariance, from the unconstrained one's through zero to the other sign.
-        ``"decisions"``: cost-sensitive classifiers that pay for the gap between the groups' positive rates.
+        ``"decisions"``: cost-sensitive classifiers that pay for the gaps between the groups' rates.
         ``"auto"`` returns the more accurate of the two on the training data. On either, the intercept is moved to
         the most accurate place that keeps the rule.
     method : {"one_vs_rest", "between_groups"}, default="one_vs_rest"
         As in :func:`fairmargin.p_rule`.
+    difference : float, optional
+        The largest difference of rates that is allowed, above 0 and below 1, instead of ``p``: 0.05 for five points.
+    notion : str or Notion, default="selection_rate"
+        Which people count when groups are compared, and which of their decisions; see :mod:`fairmargin.notions`.
     min_people : int, default=1
         Comparisons with fewer people on a side neither keep nor break the rule in the search. The test that
         ``confidence`` asks for is of every group all the same.
     confidence : float, optional
         Probability with which the rule must hold for people not seen yet; None (default) for the people trained on.
+        For ratios only.
     safety_size : float or int, default=0.5
         Share or number of the people who are set aside for the test, unless ``fit`` is given a ``safety_set``.
     random_state : int, default=0
@@ -355,11 +366,17 @@ class PRuleBound(Constraint):
     PRuleBound(p=80, path='auto', method='one_vs_rest')
     >>> PRuleBound(80, confidence=0.95)
     PRuleBound(p=80, path='auto', method='one_vs_rest', confidence=0.95)
+    >>> PRuleBound(80, notion="true_positive_rate")
+    PRuleBound(p=80, path='auto', method='one_vs_rest', notion='true_positive_rate')
+    >>> PRuleBound(difference=0.05, notion="equalized_odds")
+    PRuleBound(p=None, path='auto', method='one_vs_rest', difference=0.05, notion='equalized_odds')
     """
 
-    p: float
+    p: float | None = None
     path: str = "auto"
     method: str = "one_vs_rest"
+    difference: float | None = field(default=None, kw_only=True)
+    notion: str | Notion = field(default="selection_rate", kw_only=True)
     min_people: int = field(default=1, kw_only=True)
     confidence: float | None = field(default=None, kw_only=True)
     safety_size: float = field(default=0.5, kw_only=True)
@@ -375,6 +392,8 @@ class PRuleBound(Constraint):
     def _check_guarantee(self) -> None:
         if self.confidence is not None:
             check_confidence(self.confidence)
+            if self.difference is not None:
+                raise ValueError("confidence is for ratios of rates: give p instead of difference.")
         if self.guarantee not in ("exact", "asymptotic"):
             raise ValueError(f"guarantee must be 'exact' or 'asymptotic', got {self.guarantee!r}.")
         size = self.safety_size
@@ -389,16 +408,36 @@ class PRuleBound(Constraint):
             raise ValueError(f"min_gain must be a share from 0 to 1, got {self.min_gain!r}.")
 
     def _check_rule(self) -> None:
-        if isinstance(self.p, bool) or not isinstance(self.p, Real) or not 0 <= float(self.p) <= 100:
-            raise ValueError(f"p must be a percentage from 0 to 100, got {self.p!r}.")
-        if 0 < float(self.p) <= 1:
-            raise ValueError(f"p is in percent and {self.p!r} is nearly nothing; did you mean {100 * self.p:g}?")
+        get_notion(self.notion)
+        if self.p is not None and self.difference is not None:
+            raise ValueError(
+                f"Give either p (a ratio of rates) or difference, not both; got p={self.p!r} and "
+                f"difference={self.difference!r}."
+            )
+        if self.difference is not None:
+            _check_difference(self.difference)
+        elif self.p is None:
+            raise ValueError("PRuleBound needs p, a percentage from 0 to 100, or difference, e.g. difference=0.05.")
+        else:
+            _check_percent(self.p)
         if self.path not in ("auto", "covariance", "decisions"):
             raise ValueError(f"path must be 'auto', 'covariance' or 'decisions', got {self.path!r}.")
         if self.method not in ("one_vs_rest", "between_groups"):
             raise ValueError(f"method must be 'one_vs_rest' or 'between_groups', got {self.method!r}.")
         if not _is_count(self.min_people, 1):
             raise ValueError(f"min_people must be a positive whole number, got {self.min_people!r}.")
+
+
+def _check_percent(p: Any) -> None:
+    if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= float(p) <= 100:
+        raise ValueError(f"p must be a percentage from 0 to 100, got {p!r}.")
+    if 0 < float(p) <= 1:
+        raise ValueError(f"p is in percent and {p!r} is nearly nothing; did you mean {100 * float(p):g}?")
+
+
+def _check_difference(difference: Any) -> None:
+    if isinstance(difference, bool) or not isinstance(difference, Real) or not 0 < float(difference) < 1:
+        raise ValueError(f"difference must be above 0 and below 1, e.g. 0.05, got {difference!r}.")
 
 
 def _is_count(value: Any, least: int) -> bool:

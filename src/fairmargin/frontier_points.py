@@ -167,8 +167,10 @@ class LevelPoints(_Points):
         method: str,
         min_people: int,
     ) -> None:
-        asked = estimator.constraint if isinstance(estimator.constraint, PRuleBound) else PRuleBound(80)
-        rule = replace(asked, method=method, min_people=min_people, confidence=None)
+        asked = estimator.constraint
+        if not isinstance(asked, PRuleBound):
+            asked = PRuleBound(80, notion=getattr(asked, "notion", PRuleBound.notion))
+        rule = replace(asked, p=80, difference=None, method=method, min_people=min_people, confidence=None)
         super().__init__(estimator, data, rule)
         self.rule = rule
         self.search = LevelSearch(self.task, rule)

@@ -32,6 +32,7 @@ from fairmargin.formulations.prule import PRuleOutcome, SafetySequence
 from fairmargin.guarantee.certification import refuse
 from fairmargin.guarantee.record import Guarantee, name_positive
 from fairmargin.guarantee.verdict import CountedDecisions, Question
+from fairmargin.notions import get_notion
 from fairmargin.sensitive import Attribute, encode_sensitive
 from fairmargin.validation import ONE_AT_A_TIME, TrainingData, validate_features, validate_weights
 
@@ -94,6 +95,9 @@ def learn_then_test(
         People to test on, if not part of ``data``.
     """
     assert constraint.confidence is not None
+    assert constraint.p is not None
+    if get_notion(constraint.notion).name != "selection_rate" or data.strata is not None:
+        raise ValueError("confidence is for selection rates without strata.")
     question = Question(float(constraint.p), float(constraint.confidence), constraint.method)
     if constraint.guarantee == "asymptotic":
         if safety_set is not None:

@@ -171,7 +171,7 @@ class FairMultinomialLogisticRegression(ClassifierMixin, BaseEstimator):
         if isinstance(constraint, type) and issubclass(constraint, Constraint):
             try:
                 return constraint()
-            except TypeError:
+            except (TypeError, ValueError):
                 raise ValueError(
                     f"{constraint.__name__} has no defaults; give an instance, e.g. constraint=PRuleBound(80)."
                 ) from None

@@ -26,6 +26,7 @@ from fairmargin.exceptions import InfeasibleError, TrivialClassifierWarning
 from fairmargin.multiclass.newton import MultinomialSolution
 from fairmargin.multiclass.problem import MultinomialProblem
 from fairmargin.multiclass.task import ClassOutcome, ClassTask, solve_classes
+from fairmargin.notions import get_notion
 from fairmargin.sensitive import Attribute
 from fairmargin.tolerances import HAIR
 
@@ -68,7 +69,7 @@ class ClassJudge:
 
     def keeps(self, decided: NDArray[np.intp]) -> bool:
         """Whether every favourable class reaches the rule."""
-        return bool(np.all(self.reached(decided) >= self.constraint.p - HAIR))
+        return bool(np.all(self.reached(decided) >= float(self.constraint.p or 0) - HAIR))
 
     def accuracy(self, decided: NDArray[np.intp]) -> float:
         """Return the share of correct decisions, weighted as the loss is."""
@@ -124,10 +125,17 @@ def solve_class_rule(constraint: PRuleBound, task: ClassTask) -> ClassOutcome:
 
 
 def _check_rule(constraint: PRuleBound, task: ClassTask) -> None:
-    if constraint.confidence is not None or constraint.smooth_below is not None:
+    asked = {
+        "confidence": constraint.confidence is not None,
+        "smooth_below": constraint.smooth_below is not None,
+        "difference": constraint.difference is not None,
+        "notion": get_notion(constraint.notion).name != "selection_rate",
+    }
+    if any(asked.values()):
+        names = " and ".join(name for name, given in asked.items() if given)
         raise ValueError(
-            "confidence and smooth_below of PRuleBound are only defined for two classes; to certify one class "
-            "against the others, use FairOneVsRestClassifier with such a constraint."
+            f"{names} of PRuleBound is only defined for two classes; to ask it of one class against the others, use "
+            "FairOneVsRestClassifier with such a constraint."
         )
     if all(a.is_numeric for a in task.sensitive.attributes):
         names = ", ".join(repr(a.name) for a in task.sensitive.attributes)

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from fairmargin.constraints import PRuleBound
-from fairmargin.decisions import GroupCounts, least_ratio
+from fairmargin.decisions import GroupCounts, highest_difference, least_ratio
 from fairmargin.exceptions import InfeasibleError
 from fairmargin.formulations import Outcome
 from fairmargin.formulations.covariance import Path
+from fairmargin.formulations.prule.rule import make_rule
 from fairmargin.notions import get_notion
 from fairmargin.partitioned.passes import Request, scores_of
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask
@@ -42,6 +43,7 @@ class PartitionedPRuleOutcome(Outcome):
     """The classifier found for a p%-rule; the attributes are those of a fit in memory."""
 
     p_rule: float
+    cv_score: float
     path: str
     path_point: Any
     path_certificate: Certificate
@@ -68,17 +70,20 @@ def solve_p_rule(
     theta = solution.theta.copy()
     if shift:
         theta[-1] += shift
-    reached = _Cuts(study, posed, constraint).reached(theta)
-    if reached < constraint.p:
+    cuts = _Cuts(study, posed, constraint)
+    reached, rule = cuts.reached(theta), cuts.rule
+    if reached < rule.level:
         raise InfeasibleError(
-            f"No cut of the classifier found on the {twin.path_!r} path reaches a {constraint.p:g}%-rule on all rows "
-            f"(it reaches {reached:.2f}%). Take a larger sample, ask for a lower p, or merge small groups."
+            f"No cut of the classifier found on the {twin.path_!r} path reaches a {rule.text} on all rows "
+            f"(it reaches {rule.told(reached)}). Take a larger sample, ask for {rule.weaker}, or merge small groups."
         )
+    p_rule, score = cuts.measures(theta)
     return PartitionedPRuleOutcome(
         _with_proof(posed, solution, theta, free, twin.path_),
         task.problem.unconstrained(),
         free,
-        p_rule=reached,
+        p_rule=p_rule,
+        cv_score=score,
         path=twin.path_,
         path_point=twin.path_point_,
         path_certificate=solution.certificate,
@@ -130,12 +135,18 @@ class _Cuts:
 
     def __init__(self, study: PartitionedStudy, posed: PartitionedTask, constraint: PRuleBound) -> None:
         self.study, self.posed, self.constraint = study, posed, constraint
+        self.rule = make_rule(constraint)
         self.conditions = get_notion(constraint.notion).conditions(np.array([-1.0, 1.0]))
 
     def reached(self, theta: Array) -> float:
-        """Return the p, in percent, that the decisions of ``theta`` reach; 100 if nobody is accepted."""
-        ratio = float(self._judge(theta, np.zeros(1))[0][0])
-        return 100.0 if np.isnan(ratio) else ratio
+        """Return the level of the rule that the decisions of ``theta`` reach."""
+        return float(self._judge(theta, np.zeros(1))[0][0])
+
+    def measures(self, theta: Array) -> tuple[float, float]:
+        """Return the p, in percent, and the largest difference of rates; 100 where nobody is counted."""
+        counts, method = self._counts(theta, np.zeros(1))[0], self.constraint.method
+        ratio = float(least_ratio(counts, method)[0])
+        return 100.0 if np.isnan(ratio) else ratio, float(highest_difference(counts, method)[0])
 
     def best_shift(self, theta: Array) -> float:
         """Return what to add to the intercept for the most accurate decisions that keep the rule, 0 if none do."""
@@ -153,26 +164,30 @@ class _Cuts:
         return 0.0 if cut is None else -float(cut)
 
     def _best(self, theta: Array, edges: Array) -> float | None:
-        ratio, accuracy, accepted = self._judge(theta, edges)
-        kept = np.flatnonzero((ratio >= self.constraint.p) & (accepted > 0) & (accepted < 1))
+        reached, accuracy, accepted = self._judge(theta, edges)
+        kept = np.flatnonzero((reached >= self.rule.level) & (accepted > 0) & (accepted < 1))
         if not len(kept):
             return None
         best = kept[accuracy[kept] >= accuracy[kept].max() - 1e-12]
         return float(edges[best[np.argmin(np.abs(edges[best]))]])
 
     def _judge(self, theta: Array, edges: Array) -> tuple[Array, Array, Array]:
-        """Return the p%-rule in percent, the accuracy and the share of the accepted at every cut."""
-        (found,) = self.posed.passes.rates([theta], [edges])
-        counts = []
-        for (people, weight), attribute in zip(found, self._attributes(), strict=True):
-            counts += self._compare(people, weight, attribute)
-        ratio = least_ratio(self._smoothed(counts), self.constraint.method)
-        weight = found[0][1].sum(axis=1)  # (2, bins), by class
+        """Return the level of the rule, the accuracy and the share of the accepted at every cut."""
+        counts, weight = self._counts(theta, edges)
+        reached = self.rule.reached(self._smoothed(counts))
         above = _accepted(weight)
         factors = np.array(self.posed.passes.reading.factors)
         correct = factors[1] * above[1] + factors[0] * (weight[0].sum() - above[0])
         total = float(factors @ weight.sum(axis=1))
-        return np.atleast_1d(ratio), correct / total, above.sum(axis=0) / weight.sum()
+        return np.atleast_1d(reached), correct / total, above.sum(axis=0) / weight.sum()
+
+    def _counts(self, theta: Array, edges: Array) -> tuple[list[GroupCounts], Array]:
+        """Return the counts of every attribute and condition at every cut, and weights by class and bin."""
+        (found,) = self.posed.passes.rates([theta], [edges])
+        counts = []
+        for (people, weight), attribute in zip(found, self._attributes(), strict=True):
+            counts += self._compare(people, weight, attribute)
+        return counts, found[0][1].sum(axis=1)
 
     def _attributes(self) -> list[Any]:
         sensitive = self.study.census.of_values

@@ -68,8 +68,8 @@ class Reading:
     groups : sequence of (column, values)
         Sensitive attributes of groups, with the values that occur; None stands for a missing one.
     prices : tuple of arrays, one per attribute of groups, or None
-        What is charged for accepting somebody of each group: rows are then labelled by the sign of what remains of
-        their label, and weighted by its size.
+        What is charged for accepting somebody, (2, groups) by label and group: rows are then labelled by the sign of
+        what remains of their label, and weighted by its size.
     """
 
     columns: tuple[NumberColumn | CategoryColumn, ...]
@@ -111,10 +111,10 @@ class Reading:
     def _priced(self, table: pa.Table, place: str, y: Array) -> Rows:
         """Return the rows with labels and weights that prices have changed."""
         rows = replace(self, prices=None).encode(table, place)
-        cost = y.copy()
+        cost, label = y.copy(), (y > 0).astype(np.intp)
         assert self.prices is not None
         for price, code in zip(self.prices, self.group_codes(table), strict=True):
-            cost -= price.take(code)
+            cost -= price[label, code]
         weight = rows.loss_weight * np.maximum(np.abs(cost), np.finfo(float).eps)
         return Rows(rows.X, np.copysign(1.0, cost), rows.people_weight, weight)
 

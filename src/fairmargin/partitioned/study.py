@@ -113,27 +113,16 @@ class PartitionedStudy:
         return PartitionedTask(task, passes, sample, self._sample_attributes(reading))
 
     def priced(self, posed: PartitionedTask, prices: Array) -> PartitionedProblem:
-        """Return the problem of the decision path at ``prices`` (K,), one per sensitive column.
+        """Return the problem of the decision path at ``prices``, one per sensitive column and condition.
 
         ``c_i = y_i - 2 sum_k u_k (z_ik - p_k)``, the worth of accepting person i, depends on label and group only.
         """
         census, problem = self.census, posed.task.problem
-        assert census.sensitive is not None
-        assert census.of_values is not None
         assert isinstance(problem, PartitionedProblem)
-        columns = census.sensitive.columns()
-        base = 2.0 * float(census.weight @ columns @ prices) / float(census.weight.sum())
-        cost = posed.task.data.y - 2.0 * columns @ prices + base
+        cost = posed.task.data.y - 2.0 * posed.task.columns.deviations @ prices
         size = np.maximum(np.abs(cost), np.finfo(float).eps)
-        by_name = {a.name: a for a in census.of_values.attributes}
-        parts, start = {}, 0
-        for attribute in census.sensitive.attributes:
-            stop = start + len(attribute.column_categories)
-            parts[attribute.name] = 2.0 * by_name[attribute.name].columns() @ prices[start:stop]
-            start = stop
-        tables = [parts[name] for name, _ in census.groups]
-        tables[0] = tables[0] - base
-        reading = replace(posed.passes.reading, prices=tuple(tables))
+        tables = self._charges(posed.task, prices)
+        reading = replace(posed.passes.reading, prices=tables)
         passes = posed.passes.reading_as(reading)
         factors = np.array(reading.factors)[(posed.task.data.y > 0).astype(int)]
         weight = census.weight * factors * size
@@ -142,6 +131,28 @@ class PartitionedStudy:
         penalised, scale = bool(np.any(problem.ridge)), problem.design.scale
         found = _write_problem(passes, sample, problem.loss, penalised, problem.rows, scale, totals, self.sums)
         return replace(found, least_weight=found.least_weight * float(size.min()))
+
+    def _charges(self, task: Task, prices: Array) -> tuple[Array, ...]:
+        """Return what is charged for accepting somebody by label and group, (2, groups) for each attribute."""
+        census, compared = self.census, task.columns
+        assert census.of_values is not None
+        columns, by_column = compared.sensitive.columns(), np.zeros((2, len(compared.sensitive.labels)))
+        base = np.zeros((2, 1))
+        for condition, part in zip(compared.conditions, prices.reshape(len(compared.conditions), -1), strict=True):
+            mean = np.average(columns[condition.counts], axis=0, weights=census.weight[condition.counts])
+            for label in (0, 1):  # cells of a label are alike in who counts, and in which decision
+                cell = int(np.flatnonzero((task.data.y > 0) == label)[0])
+                if condition.counts[cell]:
+                    by_column[label] += 2.0 * condition.sign[cell] * part
+                    base[label] += 2.0 * condition.sign[cell] * (mean @ part)
+        by_name = {a.name: a for a in census.of_values.attributes}
+        parts, start = {}, 0
+        for attribute in compared.sensitive.attributes:
+            stop = start + len(attribute.column_categories)
+            parts[attribute.name] = by_column[:, start:stop] @ by_name[attribute.name].columns().T
+            start = stop
+        tables = [parts[name] for name, _ in census.groups]
+        return (tables[0] - base, *tables[1:])
 
     def _sample_attributes(self, reading: Reading) -> Sensitive | None:
         """Return the sensitive attributes of the rows in the sample."""

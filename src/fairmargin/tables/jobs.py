@@ -23,6 +23,7 @@ from fairmargin.constraints import Constraint, IndividualLossBound, LossBound, P
 from fairmargin.exceptions import DataError, DisparateTreatmentError
 from fairmargin.formatting import interval, ratio_beside, shorten
 from fairmargin.frontier import FairnessFrontier
+from fairmargin.notions import get_notion
 from fairmargin.report.summary import Answer, frontier_summary, training_summary
 from fairmargin.tables.model import TabularModel
 from fairmargin.tables.study import Study
@@ -178,7 +179,9 @@ def _shortfalls(estimator: Any, summary: dict[str, Any]) -> list[str]:
     notes: list[str] = []
     if test is None:
         return notes
-    asked = estimator.constraint.p if isinstance(estimator.constraint, PRuleBound) else None
+    constraint = estimator.constraint
+    of_selection = isinstance(constraint, PRuleBound) and get_notion(constraint.notion).name == "selection_rate"
+    asked = constraint.p if of_selection else None
     if asked is not None and test["p_rule"] is not None and test["p_rule"] < asked:
         notes.append(
             f"The {asked:g}%-rule holds on the people trained on; on those held out the p%-rule is "

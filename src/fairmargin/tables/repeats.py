@@ -45,7 +45,7 @@ def repeat_splits(make_study: Callable[[int], Study], estimator: Any, seeds: Seq
         rows = [{"split": seed, **_measured(make_study(seed), clone(estimator))} for seed in seeds]
     said = list(dict.fromkeys(" ".join(str(w.message).split()) for w in record))
     text = f"The same training on {len(rows)} random splits, measured on the people held out each time."
-    if isinstance(constraint, PRuleBound):
+    if isinstance(constraint, PRuleBound) and constraint.p is not None and constraint.notion == "selection_rate":
         kept = sum(row["p_rule"] is not None and row["p_rule"] >= constraint.p for row in rows)
         text += f" The {constraint.p:g}%-rule asked for held on the people held out in {kept} of {len(rows)}."
     return {"text": text, "splits": rows, "totals": _totals(rows), "warnings": said}

@@ -30,8 +30,8 @@ def solve_p_rule(constraint: PRuleBound, task: Task) -> PRuleOutcome:
     """Return the most accurate classifier found whose decisions on the training data reach the rule.
 
     Where the unconstrained classifier reaches it, that one is returned, with the intercept at the most accurate place
-    that keeps the rule. Deciding the same for everybody satisfies
-    every rule: it is the answer only where nothing else that keeps the rule is more accurate.
+    that keeps the rule. Deciding the same for everybody satisfies every rule but those on error rates: it is the
+    answer only where nothing else that keeps the rule is more accurate.
     """
     judge = make_judge(constraint, task)
     free = unconstrained(task)
@@ -44,12 +44,21 @@ def solve_p_rule(constraint: PRuleBound, task: Task) -> PRuleOutcome:
     if constant is not None and (best is None or best.accuracy < constant.accuracy):
         best = Found(unconstrained_candidate(free), constant)
     if best is None:
-        raise InfeasibleError(
-            f"No classifier on the {constraint.path!r} path reaches a {constraint.p:g}%-rule on the training data "
-            f"(the unconstrained one reaches {judge.reached(scores):.1f}%), and without an intercept there are no "
-            "other cuts to try. Set fit_intercept=True, ask for a lower p, or merge small groups."
-        )
+        raise _infeasible(constraint, judge, scores)
     return make_outcome(task, judge, best, free)
+
+
+def _infeasible(constraint: PRuleBound, judge: Judge, scores: Array) -> InfeasibleError:
+    rule = judge.rule
+    why = "nor does deciding the same for everybody. "
+    if not judge.may_cut:
+        why = "and without an intercept there are no other cuts to try. Set fit_intercept=True, or "
+    ask = "Ask" if judge.may_cut else "ask"
+    return InfeasibleError(
+        f"No classifier on the {constraint.path!r} path reaches a {rule.text} on the training data (the "
+        f"unconstrained one reaches {rule.told(judge.reached(scores))}), {why}{ask} for {rule.weaker}, "
+        "or merge small groups."
+    )
 
 
 def _unconstrained_cut(task: Task, judge: Judge, scores: Array) -> Cut | None:
@@ -59,7 +68,7 @@ def _unconstrained_cut(task: Task, judge: Judge, scores: Array) -> Cut | None:
     accuracy is not what is wanted.
     """
     unmoved = Cut(judge.people.accuracy(scores >= 0), 0.0)
-    if judge.percent == 0:
+    if judge.rule.asks_nothing:
         return unmoved
     if not judge.keeps(scores) or judge.is_constant(scores):
         return None

@@ -3,17 +3,20 @@
 The *covariance path* ``min L s.t. cov = t cov*`` runs from the unconstrained classifier (``t = 1``) through zero
 covariance to the other sign.
 
-The *decision path* charges for the gap between the positive rates of groups. With
-``a_ik = (z_ik - p_k) / (p_k (1 - p_k))`` this gap, of group k against the rest, is the mean of ``a_ik`` over the
-accepted. In terms of prices ``u_k``, which have one scale for large and small groups, the costs are
+The *decision path* charges for the gap between the rates of groups. With
+``a_ik = (z_ik - p_k) / (p_k (1 - p_k))`` the gap in selection rates, of group k against the rest, is the mean of
+``a_ik`` over the accepted. In terms of prices ``u_k``, which have one scale for large and small groups, the costs are
 ``c_i = y_i - 2 sum_k u_k (z_ik - p_k)``, and the classifier solves the weighted problem
-``min sum_i |c_i| loss(sign(c_i) f(x_i)) + penalty``.
+``min sum_i |c_i| loss(sign(c_i) f(x_i)) + penalty``. Under another notion of fairness there is a price for every
+group and condition; ``z_ik - p_k`` is taken among the people who count, is zero for the others, and changes its sign
+where refusals are counted (:attr:`fairmargin.notions.Compared.deviations`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,12 +24,15 @@ from numpy.typing import NDArray
 
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.task import Task
+from fairmargin.notions import Condition
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start
 
 __all__ = ["Candidate", "CovarianceFamily", "DecisionFamily", "Family", "Prices", "unconstrained_candidate"]
 
 Array = NDArray[np.float64]
+_FAILED = ("inaccurate", "infeasible")
+_NEAR = 1e-2  # relative gap up to which rounding, not the problem, explains that a solver stopped short
 Pose = Callable[[Problem], Problem]  # from data, loss and penalty to the convex problem of a candidate
 
 
@@ -50,6 +56,12 @@ class Candidate:
     point: Any
     pose: Pose
     solution: Solution
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether the problem has a solution near this one: covariances of errors may not reach the other sign."""
+        proof = self.solution.certificate
+        return proof.status not in _FAILED or proof.gap <= _NEAR
 
     def solved(self, task: Task) -> Candidate:
         """Return the candidate solved with the loss and to the tolerance of ``task``, its scores computed anew.
@@ -91,21 +103,21 @@ class CovarianceFamily:
 
 
 class DecisionFamily:
-    """The decision path, for a vector of prices with one entry per sensitive column."""
+    """The decision path, for a vector of prices with one entry per sensitive column and condition."""
 
     name = "decisions"
 
     def __init__(self, task: Task, free: Solution) -> None:
         self.task, self.free = task, free
-        self.columns = task.sensitive.columns()
+        self.compared = task.columns
         self.weight = task.data.people_weight / task.data.people_weight.sum()
-        self.share = self.weight @ self.columns
-        self._prices = np.zeros((1, len(self.share)))
+        self.n_prices = len(self.compared.labels)
+        self._prices = np.zeros((1, self.n_prices))
         self._solved = [(free.theta, free.hessian)]
 
     def costs(self, prices: Array) -> Array:
         """Return ``c_i = y_i - 2 sum_k u_k (z_ik - p_k)``, the worth of accepting person i at ``prices``, (N,)."""
-        return self.task.data.y - 2.0 * (self.columns @ prices - self.share @ prices)
+        return self.task.data.y - 2.0 * (self.compared.deviations @ prices)
 
     def priced(self, prices: Array) -> Candidate:
         """Return the candidate for ``prices``."""
@@ -121,7 +133,7 @@ class DecisionFamily:
         self._prices = np.vstack([self._prices, prices])
         self._solved.append((solution.theta, solution.hessian))
         solution = replace(solution, multipliers=np.zeros(self.task.problem.n_rows))
-        return Candidate(self.name, self.task.sensitive.series(prices, "price"), pose, solution)
+        return Candidate(self.name, self.compared.series(prices, "price"), pose, solution)
 
     def _start(self, prices: Array) -> Start:
         """Start at the solution of the nearest prices; for a single price, on the line through the nearest two."""
@@ -134,12 +146,24 @@ class DecisionFamily:
                 theta = theta + share * (self._solved[nearest[1]][0] - theta)
         return Start(theta, hessian=hessian)
 
-    def gaps(self, scores: Array, least_ratio: float) -> tuple[Array, Array]:
-        """Return the gap between each group's positive rate and the rest's, and the gap that a ratio allows."""
-        accepted = self.weight * (scores >= 0)
-        inside = accepted @ self.columns
-        rate, rest = inside / self.share, (accepted.sum() - inside) / (1.0 - self.share)
-        return rate - rest, (1.0 - least_ratio) * np.maximum(rate, rest)
+    def rates(self, scores: Array) -> tuple[Array, Array]:
+        """Return the rate of each group and of the rest, by column and condition; both are 0 where one has nobody."""
+        accepted = scores >= 0
+        found = [self._rates(condition, accepted) for condition in self.compared.conditions]
+        return np.concatenate([rate for rate, _ in found]), np.concatenate([rest for _, rest in found])
+
+    def _rates(self, condition: Condition, accepted: NDArray[np.bool_]) -> tuple[Array, Array]:
+        counted = np.where(condition.counts, self.weight, 0.0)
+        events = counted * condition.events(accepted)
+        size, inside = counted @ self._columns, events @ self._columns
+        others = counted.sum() - size
+        both = (size > 0) & (others > 0)
+        rate = np.divide(inside, size, out=np.zeros_like(size), where=both)
+        return rate, np.divide(events.sum() - inside, others, out=np.zeros_like(size), where=both)
+
+    @cached_property
+    def _columns(self) -> Array:
+        return self.task.sensitive.columns()
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import PRuleBound
-from fairmargin.decisions import GroupCounts, Population, Ranking, least_ratio
+from fairmargin.decisions import GroupCounts, Population, Ranking, highest_difference, least_ratio
 from fairmargin.exceptions import SmallGroupWarning, TrivialClassifierWarning
+from fairmargin.formulations.prule.rule import Rule, make_rule
 from fairmargin.formulations.task import Task
 
 __all__ = ["TIED", "Cut", "Judge", "make_judge"]
@@ -20,7 +21,6 @@ Array = NDArray[np.float64]
 
 TIED = 1e-9  # accuracies closer than this are equal: below one person in a billion, above rounding
 _NEARLY_ALL = 0.995  # share of the people decided alike above which a classifier is as good as constant
-_NORMAL_95 = 1.96  # two-sided 95% quantile of the normal distribution
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,8 @@ class Judge:
     ----------
     people : Population
         The people trained on.
-    percent : float
-        The p of the rule.
-    method : str
-        How groups are compared, as in :func:`fairmargin.p_rule`.
+    rule : Rule
+        What must be reached.
     may_cut : bool
         Whether the intercept may be moved; without one, the only cut is at zero.
     smooth_below : float
@@ -50,29 +48,39 @@ class Judge:
     """
 
     people: Population
-    percent: float
-    method: str
+    rule: Rule
     may_cut: bool
     smooth_below: float = 0.0
 
-    def reached(self, scores: Array, *, smoothed: bool = True) -> float:
-        """Return the p, in percent, that the decisions ``scores >= 0`` reach; 100 if nobody is accepted."""
-        counts = self.people.counts(scores >= 0)
-        reached = float(least_ratio(self._smoothed(counts) if smoothed else counts, self.method))
-        return 100.0 if math.isnan(reached) else reached
+    def reached(self, scores: Array) -> float:
+        """Return the level of the rule that the decisions ``scores >= 0`` reach, as in :class:`Rule`."""
+        return float(self.rule.reached(self._smoothed(self.people.counts(scores >= 0))))
+
+    def measures(self, scores: Array) -> tuple[float, float]:
+        """Return the p, in percent, and the largest difference of rates, neither smoothed, of ``scores >= 0``.
+
+        The p is 100 where the counted decision is made for nobody.
+        """
+        counts, method = self.people.counts(scores >= 0), self.rule.method
+        ratio = float(least_ratio(counts, method))
+        return 100.0 if math.isnan(ratio) else ratio, float(highest_difference(counts, method))
+
+    def at(self, level: float) -> Judge:
+        """Return a judge of the same rule at another level."""
+        return replace(self, rule=self.rule.at(level))
 
     def _smoothed(self, counts: list[GroupCounts]) -> list[GroupCounts]:
         return [c.smoothed(self.smooth_below) for c in counts] if self.smooth_below else counts
 
     @property
     def trust(self) -> list[Array]:
-        """By attribute, the share of its own gap that a group's smoothed rate keeps, (G,)."""
+        """For everything compared, the share of its own gap that a group's smoothed rate keeps, (G,)."""
         size = max(self.smooth_below, 1.0)
         return [np.minimum(c.people / size, 1.0) for c in self.people.group_totals]
 
     def keeps(self, scores: Array) -> bool:
         """Whether the decisions ``scores >= 0`` reach the rule."""
-        return self.reached(scores) >= self.percent
+        return self.reached(scores) >= self.rule.level
 
     def is_constant(self, scores: Array) -> bool:
         """Whether ``scores >= 0`` decides the same for everybody."""
@@ -103,7 +111,7 @@ class Judge:
         ceiling = float(ranking.accuracy.max(initial=0.0))
         cuts = np.flatnonzero(ranking.accuracy >= floor)
         if len(cuts):
-            cuts = cuts[self.ratios(ranking, cuts) >= self.percent]
+            cuts = cuts[self.levels(ranking, cuts) >= self.rule.level]
         if not len(cuts):
             return None, ceiling
         best = cuts[ranking.accuracy[cuts] >= ranking.accuracy[cuts].max() - TIED]
@@ -111,30 +119,28 @@ class Judge:
         nearest = int(np.argmin(np.abs(thresholds)))
         return Cut(float(ranking.accuracy[best[nearest]]), float(thresholds[nearest])), ceiling
 
-    def ratios(self, ranking: Ranking, cuts: NDArray[np.intp]) -> Array:
-        """Return the p, in percent, that each of the cuts with ascending indices ``cuts`` reaches."""
-        return np.asarray(least_ratio(self._smoothed(ranking.counts(cuts)), self.method))
+    def levels(self, ranking: Ranking, cuts: NDArray[np.intp]) -> Array:
+        """Return the level of the rule that each of the cuts with ascending indices ``cuts`` reaches."""
+        return np.asarray(self.rule.reached(self._smoothed(ranking.counts(cuts))))
 
     def constant_cut(self, scores: Array) -> Cut | None:
         """Return the better of the cuts that accept everybody and nobody; None if the intercept may not be moved.
 
-        The cut is as far beyond the last score as the scores spread, so that it means the same for other people.
+        Deciding the same for everybody keeps every rule but those on error rates, which depend on the labels: a
+        cut that breaks the rule is left out. The cut is as far beyond the last score as the scores spread, so that it
+        means the same for other people.
         """
         if not self.may_cut:
             return None
         low, high = float(scores.min()), float(scores.max())
         room = max(high - low, 1.0)
-        accepting = self.people.accuracy(np.ones(len(scores), dtype=bool))
-        return Cut(self.people.constant_accuracy, low - room if accepting >= 0.5 else high + room)
-
-    @property
-    def allowed_ratio(self) -> float:
-        """The least ratio of a group's rate to the rest's, or the rest's to the group's, that the rule allows.
-
-        Where groups are compared with each other, each may be off to one side: then half of the ratio is for each.
-        """
-        share = self.percent / 100.0
-        return math.sqrt(share) if self.method == "between_groups" else share
+        everybody = np.ones(len(scores), dtype=bool)
+        cuts = [
+            Cut(self.people.accuracy(accepted), threshold)
+            for accepted, threshold in ((everybody, low - room), (~everybody, high + room))
+            if self.rule.reached(self._smoothed(self.people.counts(accepted))) >= self.rule.level
+        ]
+        return max(cuts, key=lambda cut: cut.accuracy, default=None)
 
     def warn(self, scores: Array) -> None:
         """Warn if the decisions ``scores >= 0`` are no better than constant ones, or rest on small groups."""
@@ -156,8 +162,8 @@ class Judge:
         else:
             return
         warnings.warn(
-            f"The classifier found for the {self.percent:g}%-rule {what}. Ask for a lower p, merge small groups, or "
-            "add features.",
+            f"The classifier found for the {self.rule.text} {what}. Ask for {self.rule.weaker}, merge small groups, "
+            "or add features.",
             TrivialClassifierWarning,
             stacklevel=2,
         )
@@ -169,16 +175,17 @@ class Judge:
 
     def _warn_of_small_groups(self, scores: Array) -> None:
         """Warn where chance alone moves a group's rate by more than the rule allows (95% interval)."""
-        allowed = -np.log(max(self.percent / 100.0, np.finfo(float).tiny))
         small = []
         for counts in self.people.counts(scores >= 0):
-            for category, n, rate in zip(counts.categories, counts.people, counts.rate, strict=True):
-                if rate <= 0 or _NORMAL_95 * np.sqrt((1.0 - rate) / (n * rate)) > allowed:
-                    small.append(f"{counts.name}={category!r} ({n} people)")
+            among = f", {counts.among}" if counts.among else ""
+            few = self.rule.too_few(counts.rate, counts.people) & (counts.weight > 0)
+            for k in np.flatnonzero(few):
+                small.append(f"{counts.name}={counts.categories[k]!r}{among} ({counts.people[k]} people)")
         if small:
             warnings.warn(
-                f"The {self.percent:g}%-rule holds on the training data, but some groups are too small to estimate "
-                f"their positive rate that precisely: {', '.join(small)}. For other people it may not hold.",
+                f"The {self.rule.text} holds on the training data, but some groups are too small to estimate their "
+                f"{self.rule.rates or 'positive rate'} that precisely: {', '.join(small)}. For other people it may "
+                "not hold.",
                 SmallGroupWarning,
                 stacklevel=2,
             )
@@ -188,8 +195,13 @@ def make_judge(constraint: PRuleBound, task: Task) -> Judge:
     """Return the judge of a constraint on the data of a task; raise for an attribute without groups."""
     data = task.data
     people = Population(
-        data.y > 0, data.people_weight, task.sensitive.attributes, constraint.min_people, data.loss_weight
+        data.y > 0,
+        data.people_weight,
+        task.sensitive.attributes,
+        constraint.min_people,
+        data.loss_weight,
+        task.columns.conditions,
     )
     people.group_totals  # noqa: B018 - raises for numeric attributes
     may_cut, below = task.problem.design.fit_intercept, float(constraint.smooth_below or 0)
-    return Judge(people, float(constraint.p), constraint.method, may_cut, below)
+    return Judge(people, make_rule(constraint), may_cut, below)

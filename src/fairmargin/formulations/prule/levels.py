@@ -10,7 +10,7 @@ the level.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,7 +127,7 @@ class LevelSearch:
             self.add(scout.unconstrained, scout)
         if self.path in ("auto", "decisions"):
             family = DecisionFamily(scout.rough, scout.start)
-            look = _look_at_one_price if len(family.share) == 1 else _look_at_prices
+            look = _look_at_one_price if family.n_prices == 1 else _look_at_prices
             look(self, family, scout)
         if self.path in ("auto", "covariance"):
             path = CovarianceFamily(scout.rough, scout.start)
@@ -135,7 +135,7 @@ class LevelSearch:
 
     def add(self, candidate: Candidate, scout: Scout) -> tuple[Array, float]:
         """Judge a rough candidate; return its accuracies at the levels, and that of its best cut of all."""
-        cuts, ceiling = self._cuts(candidate.solution.scores)
+        cuts, ceiling = self._cuts(candidate)
         entry = _Entry(candidate, cuts, scout)
         accuracies = entry.accuracies
         self.best = np.maximum(self.best, accuracies)
@@ -148,9 +148,11 @@ class LevelSearch:
         """Whether neighbours of a candidate whose best cut of all is this accurate may be the best at a level."""
         return ceiling >= float(self.best.min()) - self.reserve
 
-    def _cuts(self, scores: Array) -> tuple[tuple[Cut | None, ...], float]:
-        """Return the best cut of scores at each level, and the accuracy of the best cut of all."""
-        judge = self.judge
+    def _cuts(self, candidate: Candidate) -> tuple[tuple[Cut | None, ...], float]:
+        """Return the best cut of a candidate at each level, and the accuracy of its best cut of all."""
+        judge, scores = self.judge, candidate.solution.scores
+        if not candidate.is_solved:
+            return (None,) * len(self.levels), 0.0
         if not judge.may_cut:
             reached = -1.0 if judge.is_constant(scores) else judge.reached(scores)
             cut = Cut(judge.people.accuracy(scores >= 0), 0.0)
@@ -160,10 +162,10 @@ class LevelSearch:
         useful = np.flatnonzero(ranking.accuracy >= max(float(self.best.min()) - self.reserve, self.floor))
         if not len(useful):
             return (None,) * len(self.levels), ceiling
-        accuracy, ratios = ranking.accuracy[useful], judge.ratios(ranking, useful)
+        accuracy, reach = ranking.accuracy[useful], judge.levels(ranking, useful)
         cuts: list[Cut | None] = []
         for level in self.levels:
-            kept = np.flatnonzero(ratios >= level)
+            kept = np.flatnonzero(reach >= level)
             if not len(kept):
                 cuts.append(None)
                 continue
@@ -196,7 +198,8 @@ class LevelSearch:
     def _unconstrained(self) -> _Entry:
         """Return the unconstrained classifier, its intercept unmoved where no other place is more accurate."""
         scores = self.free.scores
-        cuts, _ = self._cuts(scores)
+        free = unconstrained_candidate(self.free)
+        cuts, _ = self._cuts(free)
         unmoved = Cut(self.judge.people.accuracy(scores >= 0), 0.0)
         kept = self.reached
 
@@ -204,9 +207,7 @@ class LevelSearch:
             tied = cut is not None and kept >= level and unmoved.accuracy >= cut.accuracy - TIED
             return unmoved if tied else cut
 
-        return _Entry(
-            unconstrained_candidate(self.free), tuple(better(c, p) for c, p in zip(cuts, self.levels, strict=True))
-        )
+        return _Entry(free, tuple(better(c, p) for c, p in zip(cuts, self.levels, strict=True)))
 
     def _solve_finalists(self, exact: list[_Entry]) -> None:
         """Solve the candidates that promise more at a level than any exact one, and judge them at all levels."""
@@ -225,13 +226,13 @@ class LevelSearch:
 
     def _exact(self, rough: _Entry, task: Task) -> _Entry:
         solved = rough.candidate.solved(task)
-        return _Entry(solved, self._cuts(solved.solution.scores)[0])
+        return _Entry(solved, self._cuts(solved)[0])
 
     def _choose(self, exact: list[_Entry]) -> list[Found | None]:
         """Return the best exact classifier of each level, a constant one where none is better."""
         chosen: list[Found | None] = []
-        for level, percent in enumerate(self.levels):
-            judge = replace(self.judge, percent=percent)
+        for level, asked in enumerate(self.levels):
+            judge = self.judge.at(asked)
             best = self._winner(exact, level, judge)
             constant = judge.constant_cut(self.free.scores)
             if constant is not None and (best is None or best.accuracy < constant.accuracy):
@@ -252,7 +253,7 @@ class LevelSearch:
         return None
 
     def _outcome(self, found: Found, level: float) -> PRuleOutcome:
-        made = make_outcome(self.task, replace(self.judge, percent=level), found, self.free)
+        made = make_outcome(self.task, self.judge.at(level), found, self.free)
         outcome = settle_ties(made, self.task.tol)
         assert isinstance(outcome, PRuleOutcome)
         return outcome
@@ -283,23 +284,22 @@ def _look_along(search: LevelSearch, scout: Scout, at: Callable[[float], Candida
 
 def _look_at_one_price(search: LevelSearch, family: DecisionFamily, scout: Scout) -> None:
     """Look along the price of the only gap, from zero on."""
-    gap, _ = family.gaps(scout.start.scores, 1.0)
-    direction = np.where(gap < 0, -1.0, 1.0)
+    rate, rest = family.rates(scout.start.scores)
+    direction = np.where(rate < rest, -1.0, 1.0)
     grid = np.arange(_STEP, _FARTHEST + _STEP / 2, _STEP)
     _look_along(search, scout, lambda t: family.priced(t * direction + 0.0), grid)
 
 
 def _look_at_prices(search: LevelSearch, family: DecisionFamily, scout: Scout) -> None:
     """Close the gaps of several groups to the extent that each level asks for, then move single prices."""
-    prices = np.zeros(len(family.share))
+    prices = np.zeros(family.n_prices)
     trust = trust_in_gaps(search.judge)
 
     def visit(candidate: Candidate) -> None:
         search.add(candidate, scout)
 
     for level in search.levels:
-        ratio = replace(search.judge, percent=level).allowed_ratio
-        prices = close_gaps(family, ratio, visit, trust, start=prices, most=_SOLVES)
+        prices = close_gaps(family, search.judge.rule.at(level), visit, trust, start=prices, most=_SOLVES)
     for move in np.vstack([np.eye(len(prices)), -np.eye(len(prices))]) * _STEP / 2.0:
         for leading in search.leading_prices():
             visit(family.priced(leading + move))

@@ -27,6 +27,8 @@ class PRuleOutcome(Outcome):
     ----------
     p_rule : float
         The p, in percent, that the decisions on the training data reach; 100 if nobody is accepted.
+    cv_score : float
+        The largest difference of rates.
     path : {"unconstrained", "covariance", "decisions"}
         The family on which the classifier was found.
     path_point : None, float or pandas.Series
@@ -39,6 +41,7 @@ class PRuleOutcome(Outcome):
     """
 
     p_rule: float
+    cv_score: float
     path: str
     path_point: Any
     path_certificate: Certificate
@@ -51,11 +54,12 @@ class PRuleOutcome(Outcome):
 
     def fitted_attributes(self) -> dict[str, Any]:
         """Return the fitted attributes, with the rule that the final decisions reach."""
-        return super().fitted_attributes() | {"p_rule_": self.judge.reached(self.solution.scores, smoothed=False)}
+        p_rule, cv_score = self.judge.measures(self.solution.scores)
+        return super().fitted_attributes() | {"p_rule_": p_rule, "cv_score_": cv_score}
 
     def broken(self, scores: Array) -> Array:
-        """Return by how many percentage points the decisions miss the rule; not positive where they keep it."""
-        return np.array([self.judge.percent - self.judge.reached(scores)])
+        """Return by how much the decisions miss the rule's level; not positive where they keep it."""
+        return np.array([self.judge.rule.level - self.judge.reached(scores)])
 
 
 def make_outcome(task: Task, judge: Judge, best: Found, free: Solution) -> PRuleOutcome:
@@ -66,12 +70,14 @@ def make_outcome(task: Task, judge: Judge, best: Found, free: Solution) -> PRule
     if found.path == "decisions":
         multipliers = np.full_like(multipliers, np.nan)
     proof = found.solution.certificate
+    p_rule, cv_score = judge.measures(scores)
     certificate = _certificate(task, free, theta, scores, proof)
     return PRuleOutcome(
         replace(found.solution, theta=theta, scores=scores, multipliers=multipliers, certificate=certificate),
         task.problem.unconstrained(),
         free,
-        p_rule=judge.reached(scores),
+        p_rule=p_rule,
+        cv_score=cv_score,
         path=found.path,
         path_point=found.point,
         path_certificate=proof,

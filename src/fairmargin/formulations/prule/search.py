@@ -32,6 +32,7 @@ from fairmargin.formulations.prule.families import (
     unconstrained_candidate,
 )
 from fairmargin.formulations.prule.judge import TIED, Cut, Judge
+from fairmargin.formulations.prule.rule import Rule
 from fairmargin.formulations.task import Task
 from fairmargin.losses import SmoothedHingeLoss
 from fairmargin.problem import Solution
@@ -198,7 +199,7 @@ class _Walk:
             Without the rule, at the best cut of all.
         """
         cut, ceiling = self.judge.look(candidate.solution.scores, self.worthwhile)
-        if cut is None:
+        if cut is None or not candidate.is_solved:
             return -np.inf, ceiling
         found = Found(candidate, cut)
         self.found = sorted([*self.found, found], key=lambda f: -f.accuracy)[:_FINALISTS]  # each holds N scores
@@ -236,7 +237,7 @@ def _look_along_covariance(scout: Scout, walk: _Walk) -> None:
 def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
     """Look for prices that close the gaps, along the ray through them, and at other prices near the best."""
     family = DecisionFamily(scout.rough, scout.start)
-    prices = close_gaps(family, walk.judge.allowed_ratio, walk.judged, trust_in_gaps(walk.judge))
+    prices = close_gaps(family, walk.judge.rule, walk.judged, trust_in_gaps(walk.judge))
     if len(prices) > 1 or not walk.few:
         walk.along(Prices(family, prices), [1.0], walk.step / 2)
     if len(prices) > 1:
@@ -252,17 +253,17 @@ _LOOKS: dict[str, _Look] = {"decisions": _look_along_decisions, "covariance": _l
 
 def close_gaps(
     family: DecisionFamily,
-    ratio: float,
+    rule: Rule,
     visit: Callable[[Candidate], object] = lambda candidate: None,
     trust: Array | float = 1.0,
     *,
     start: Array | None = None,
     most: int = _SOLVES,
 ) -> Array:
-    """Return prices at which the decisions about reach a ratio of rates at the solution's own intercept.
+    """Return prices at which the decisions about reach a rule at the solution's own intercept.
 
     The gap between a group and the rest falls as the group's price rises. As in a dual ascent, a price rises while
-    its gap exceeds what the ratio allows and falls, at most to zero, while it does not. Each price moves by a step of
+    its gap exceeds what the rule allows and falls, at most to zero, while it does not. Each price moves by a step of
     its own, which is halved where the direction changes and grows by a fifth where it does not (resilient
     propagation, Rprop): gaps of rare groups jump, so that their size says little about the right step. ``trust`` is
     the share of each gap that counts. The first steps are smaller from prices ``start`` near the right ones; at most
@@ -271,13 +272,13 @@ def close_gaps(
     unit = _STEP / 2 ** (
         2 * _HALVINGS
     )  # far finer than a line is looked at: gaps of several groups are closed at once
-    prices, least = np.zeros(len(family.share)) if start is None else start, np.inf
+    prices, least = np.zeros(family.n_prices) if start is None else start, np.inf
     first = _STEP if start is None else _STEP / 2**_HALVINGS
     best, step, before = prices, np.full(len(prices), first), np.zeros(len(prices))
     scores = family.priced(prices).solution.scores if np.any(prices) else family.free.scores
     for _ in range(most):
-        gap, allowed = family.gaps(scores, ratio)
-        gap = gap * trust
+        rate, rest = family.rates(scores)
+        gap, allowed = trust * (rate - rest), rule.allowed(rate, rest)
         excess = float(np.max(np.abs(gap) - allowed))
         if excess < least:
             best, least = prices, excess
@@ -304,7 +305,7 @@ def _polish(family: DecisionFamily, walk: _Walk) -> None:
     """Move one price at a time away from the best prices found, while that makes the decisions more accurate."""
     if not walk.found:
         return
-    best, axes = walk.found[0], np.eye(len(family.share))
+    best, axes = walk.found[0], np.eye(family.n_prices)
     point = np.zeros(len(axes)) if best.candidate.point is None else best.candidate.point.to_numpy()
     accuracy = best.accuracy
     moves = [_STEP / 2**n * axis for n in (1, 2) for axis in (*axes, *-axes)]
@@ -322,7 +323,7 @@ def _best_of(task: Task, judge: Judge, walk: _Walk, most: int = _FINALISTS) -> F
         if best is not None and best.accuracy >= rough.accuracy - noise:
             break
         candidate = rough.candidate.solved(task)
-        cut = judge.best_cut(candidate.solution.scores)
+        cut = judge.best_cut(candidate.solution.scores) if candidate.is_solved else None
         if cut is None:
             continue
         exact = Found(candidate, cut)

@@ -131,7 +131,7 @@ class SafetySequence:
             yield scout.unconstrained, smooth
             if self.constraint.path in ("auto", "decisions"):
                 family = DecisionFamily(scout.rough, scout.start)
-                ray = Prices(family, close_gaps(family, 1.0))
+                ray = Prices(family, close_gaps(family, self.judge.rule.equal_rates))
                 for k in range(1, 1 + _POINTS + _POINTS // 3):
                     yield ray.at(k / _POINTS), smooth
             if self.constraint.path in ("auto", "covariance"):
@@ -158,12 +158,12 @@ class SafetySequence:
 
     def _margin(self, counts: list[GroupCounts]) -> Array:
         """Return the least statistic over all comparisons, with the rates of training and the people of the test."""
-        ratio = max(self.judge.percent / 100.0, TIED)
+        ratio = max(self.judge.rule.level / 100.0, TIED)
         found = []
         for c in counts:
             people = np.maximum(c.people * self.share, 1.0)
             rate = np.nan_to_num(c.rate)
-            for side in c.comparisons(self.judge.method):
+            for side in c.comparisons(self.judge.rule.method):
                 n1, n0 = people[side.inside].sum(), people[side.outside].sum()
                 x1 = np.tensordot(people[side.inside], rate[side.inside], axes=1)
                 x0 = np.tensordot(people[side.outside], rate[side.outside], axes=1)
