@@ -377,5 +377,5 @@ def rule_faults(seen):
                 if asked.difference is not None and not abs(a - b) <= asked.difference + 1e-12:
                     found.append(f"rates {a!r} and {b!r} of {name!r} {among}, asked for {asked.difference!r}")
                 if asked.p is not None and not 100 * min(a, b) >= (asked.p - 1e-9) * max(a, b):
-                    found.append(f"rates {a!r} and {b!r} of {name!r} {among}, asked for {asked.p!r}%")
+                    found.append(f"rates {a!r} and {b!r} of {name!r} {among}, asked for a {asked.p!r}%-rule")
     return found
