@@ -353,7 +353,6 @@ class PRuleBound(Constraint):
         Share of the accuracy that the unconstrained classifier gains over the better constant decision, on the
         people trained on, that a classifier must keep to be tested: deciding nearly the same for everybody keeps
         every rule.
-
     smooth_below : int, optional
         Size under which a group's rate is not taken as it is in training: the group is filled up to this size with
         people who are accepted at the rate of everybody else (its rate is shrunk towards the others'), so that a
@@ -410,10 +409,7 @@ class PRuleBound(Constraint):
     def _check_rule(self) -> None:
         get_notion(self.notion)
         if self.p is not None and self.difference is not None:
-            raise ValueError(
-                f"Give either p (a ratio of rates) or difference, not both; got p={self.p!r} and "
-                f"difference={self.difference!r}."
-            )
+            raise ValueError(f"Give either p (a ratio of rates) or difference, not both; got {self!r}.")
         if self.difference is not None:
             _check_difference(self.difference)
         elif self.p is None:
