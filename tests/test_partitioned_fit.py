@@ -14,7 +14,6 @@ from fairmargin import (
     FairLogisticRegression,
     FairMarginClassifier,
     FairSVC,
-    IndividualLossBound,
     LossBound,
 )
 from fairmargin.exceptions import DataError, DisparateTreatmentError
@@ -275,8 +274,8 @@ def test_a_copy_of_a_sensitive_column(frame, tmp_path):
 def test_what_needs_memory_says_so(folder):
     with pytest.raises(TypeError, match="FairSVC needs all rows in memory"):
         fit(FairSVC(), folder, target="y", sensitive=["sex"])
-    with pytest.raises(ValueError, match=r"IndividualLossBound.* needs all rows in memory"):
-        fit(FairLogisticRegression(constraint=IndividualLossBound(0.1)), folder, target="y", sensitive=["sex"])
+    with pytest.raises(ValueError, match=r"LossBound.*norm='sum'.* needs all rows in memory"):
+        fit(FairLogisticRegression(constraint=LossBound(0.1, norm="sum")), folder, target="y", sensitive=["sex"])
 
 
 def test_a_failed_fit_leaves_nothing_behind(folder):

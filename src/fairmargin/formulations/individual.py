@@ -17,42 +17,23 @@ from numpy.typing import NDArray
 
 from fairmargin.constraints import IndividualLossBound
 from fairmargin.formulations.outcome import Outcome, as_sure_as
+from fairmargin.formulations.promises import Held, Promises, PromisesInMemory
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.formulations.ties import settle_ties
-from fairmargin.problem import ROUNDING_ROOM, Problem, Solution
+from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start
 from fairmargin.solvers.cone_program import ConeProgram, solve_program
 from fairmargin.tolerances import HAIR, MOST_ROUNDS, RIM, ROUGH, ROUNDING
 
-__all__ = ["IndividualOutcome", "Promises", "solve_individual_loss_bound"]
+__all__ = ["BINDING", "IndividualOutcome", "keep_promises", "penalty_radius", "solve_individual_loss_bound"]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_SLACK = 2e-7  # by how much the second stage may exceed the least covariance, relative
+BINDING = 2e-7  # room below which a promise binds; share by which the second stage may exceed the least covariance
 _MOST_COUNTED = 200  # coefficients that count for how many promises are looked at: they are rows of a dense matrix
 _ADDED = 4  # broken promises taken in a round, for each coefficient
 _STIFFEST = 20.0  # logarithm of the largest factor for the penalty
-
-
-@dataclass(frozen=True)
-class Promises:
-    """``sign_i f(x_i) >= tau_i`` for everybody with a promise.
-
-    A person with two promises (a bounded loss and a decision to keep) has two entries.
-    """
-
-    people: Index
-    sign: Array
-    tau: Array
-
-    def slack(self, scores: Array) -> Array:
-        """Return by how much each promise is kept."""
-        return self.sign * scores[self.people] - self.tau
-
-    def rows(self, problem: Problem, chosen: Index) -> Array:
-        """Return the chosen promises as rows of A."""
-        return self.sign[chosen, None] * problem.design.rows(self.people[chosen])
 
 
 @dataclass(frozen=True)
@@ -72,7 +53,7 @@ class IndividualOutcome(Outcome):
     factor: float = 1.0
     binding: Index = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     loss_increase: float = 0.0
-    promises: Promises | None = field(default=None, metadata={"fitted": False})
+    promises: PromisesInMemory | None = field(default=None, metadata={"fitted": False})
 
     def broken(self, scores: Array) -> Array:
         """Return by how much each promise is broken by scores; negative where it is kept."""
@@ -99,18 +80,61 @@ def solve_individual_loss_bound(constraint: IndividualLossBound, task: Task) -> 
 
 
 def _solve_promises(task: Task, free: Solution, gamma: Array, kept: NDArray[np.bool_], hair: float) -> Outcome:
-    promises = _make_promises(task.problem, free, gamma, kept, hair)
+    problem = task.problem
+    promises = PromisesInMemory.make(problem, free, gamma, kept, hair)
     finite = gamma[np.isfinite(gamma)]
-    radius = _penalty_radius(task.problem, free, float(finite.max()) if finite.size else np.inf)
+    radius = penalty_radius(problem, free, float(finite.max()) if finite.size else np.inf)
+    solved = Bound(problem, replace(free, multipliers=np.zeros(problem.n_rows)), 1.0)
+    if np.any(gamma > 0):
+        solved = keep_promises(task, free, promises, radius)
+    solution = solved.solution
+    binding = np.unique(promises.people[promises.slack(solution.scores) <= BINDING])
+    return IndividualOutcome(
+        as_sure_as(solution, free),
+        solved.problem,
+        free,
+        factor=solved.factor,
+        binding=task.data.kept[binding],
+        loss_increase=relative_increase(solution, free),
+        promises=promises,
+    )
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The least covariance under promises: what was solved, its solution, and the least factor."""
+
+    problem: Problem
+    solution: Solution
+    factor: float
+
+
+def keep_promises(task: Task, free: Solution, promises: Promises, radius: float) -> Bound:
+    """Return the least covariance that keeps all promises, and the least loss at it.
+
+    Parameters
+    ----------
+    task : Task
+    free : Solution
+        Without constraints; keeps all promises.
+    promises : Promises
+    radius : float
+        Of the ball that the penalty's own bound is.
+    """
     reach = np.abs(task.problem.rows @ free.theta)
-    unchanged = replace(free, multipliers=np.zeros(task.problem.n_rows))
-    if not np.any(reach > 0) or not np.any(gamma > 0):
-        return _outcome(task, task.problem, unchanged, free, promises, 1.0)
+    unchanged = Bound(task.problem, replace(free, multipliers=np.zeros(task.problem.n_rows)), 1.0)
+    if not np.any(reach > 0):
+        return unchanged
     factor, first, working = _least_covariance(task.problem, free, promises, reach, radius)
-    if factor >= 1.0 - _SLACK:  # the promises leave no room: nothing to gain, and nothing to pay for
-        return _outcome(task, task.problem, unchanged, free, promises, 1.0)
+    if factor >= 1.0 - BINDING:  # the promises leave no room: nothing to gain, and nothing to pay for
+        return unchanged
     problem, solution = _least_loss(task, free, promises, factor * reach, radius, first, working)
-    return _outcome(task, problem, _kept(problem, solution, free, promises), free, promises, factor)
+    return Bound(problem, _kept(task, problem, solution, free, promises), factor)
+
+
+def relative_increase(solution: Solution, free: Solution) -> float:
+    """Return ``L / L* - 1``; nan where ``L*`` is zero."""
+    return solution.objective / free.objective - 1.0 if free.objective > 0 else np.nan
 
 
 def _reference(task: Task) -> Solution:
@@ -119,21 +143,18 @@ def _reference(task: Task) -> Solution:
     return settle_ties(Outcome(task.solve(problem), problem), task.tol).solution
 
 
-def _kept(problem: Problem, solution: Solution, free: Solution, promises: Promises) -> Solution:
+def _kept(task: Task, problem: Problem, solution: Solution, free: Solution, promises: Promises) -> Solution:
     """Return a solution that keeps every promise: where the solver left one broken, as much as that takes of
     ``free``.
 
     The unconstrained classifier keeps all of them, and the losses are convex: so does what lies between the two, from
     some point on. The covariances may exceed their bounds by that share, which the certificate shows.
     """
-    slack, slack_free = promises.slack(solution.scores), promises.slack(free.scores)
-    broken = slack < -ROUNDING_ROOM * (1.0 + float(np.abs(solution.scores).max()))
-    share = float(np.max(slack[broken] / (slack[broken] - slack_free[broken]), initial=0.0))
+    share = promises.look(solution.theta, solution.scores).share_of_free()
     if share == 0.0:
         return solution
-    theta = solution.theta + share * (free.theta - solution.theta)
-    scores = problem.design.matvec(theta)
-    proof, value = solution.certificate, problem.objective(theta, scores)
+    between = promises.evaluate(problem, solution.theta + share * (free.theta - solution.theta), task.tol)
+    theta, value, proof = between.theta, between.objective, solution.certificate
     gap = problem.relative_gap(value, proof.dual_bound)
     is_solved = proof.status == "solved" and gap <= max(proof.gap, ROUGH) and problem.is_feasible(theta)
     proof = replace(
@@ -143,24 +164,10 @@ def _kept(problem: Problem, solution: Solution, free: Solution, promises: Promis
         violation=problem.violation(theta),
         status=proof.status if is_solved or proof.status != "solved" else "inaccurate",
     )
-    return replace(solution, theta=theta, scores=scores, certificate=proof)
+    return replace(solution, theta=theta, scores=between.scores, certificate=proof)
 
 
-def _make_promises(problem: Problem, free: Solution, gamma: Array, kept: NDArray[np.bool_], hair: float) -> Promises:
-    margins = problem.y * free.scores
-    bounded = np.flatnonzero(np.isfinite(gamma))
-    allowed = (1.0 + gamma[bounded]) * problem.loss.value(margins[bounded])
-    # Rounding in the inverse must not make the unconstrained classifier break a promise of gamma = 0.
-    tau = np.minimum(problem.loss.inverse(allowed), margins[bounded])
-    keeps = np.flatnonzero(kept)
-    return Promises(
-        np.concatenate([bounded, keeps]),
-        np.concatenate([problem.y[bounded], np.ones(len(keeps))]),
-        np.concatenate([tau, np.minimum(hair, free.scores[keeps])]),
-    )
-
-
-def _penalty_radius(problem: Problem, free: Solution, gamma: float) -> float:
+def penalty_radius(problem: Problem, free: Solution, gamma: float) -> float:
     """Return the largest ``||w||`` that the penalty's own bound allows."""
     if np.isinf(gamma) or not np.any(problem.ridge > 0):
         return np.inf
@@ -169,22 +176,25 @@ def _penalty_radius(problem: Problem, free: Solution, gamma: float) -> float:
 
 def _least_covariance(
     problem: Problem, free: Solution, promises: Promises, reach: Array, radius: float
-) -> tuple[float, Array, Index]:
+) -> tuple[float, Array, Held]:
     """Return the least factor ``t``, a point that attains it and the promises that were looked at."""
-    few = min(problem.design.shape[1], _MOST_COUNTED)
+    few = _few(problem)
     counted = reach > 0
     A = problem.rows[counted] / reach[counted, None]
-    working = _tightest(promises.slack(free.scores), 3 * few)
+    working = promises.first(3 * few)
     for _ in range(MOST_ROUNDS):
-        rows = promises.rows(problem, working)
-        theta, factor = _least_factor(problem, free.theta, A, rows, promises.tau[working], radius)
-        slack = promises.slack(problem.design.matvec(theta))
-        broken = _most_broken(slack, working, _ADDED * few)
+        theta, factor = _least_factor(problem, free.theta, A, working.rows, working.tau, radius)
+        view = promises.look(theta)
+        broken = view.broken(working, _ADDED * few)
         if len(broken) == 0:
             break
-        working = np.concatenate([working, broken])
+        working = working.joined(broken)
     # Few of the promises looked at on the way bind in the end; the second stage starts from these.
-    return max(factor, 0.0), theta, _tightest(slack, 2 * few)
+    return max(factor, 0.0), theta, view.tightest(2 * few)
+
+
+def _few(problem: Problem) -> int:
+    return min(problem.design.shape[1], _MOST_COUNTED)
 
 
 def _least_factor(
@@ -222,27 +232,11 @@ def _span(problem: Problem, vectors: Array) -> tuple[Array, NDArray[np.bool_]]:
     return basis, np.arange(basis.shape[1]) < len(vectors)
 
 
-def _tightest(slack: Array, count: int) -> Index:
-    if len(slack) <= count:
-        return np.arange(len(slack))
-    return np.argpartition(slack, count)[:count]
-
-
-def _most_broken(slack: Array, working: Index, count: int) -> Index:
-    """Return the worst broken promises that are not looked at yet."""
-    slack = slack.copy()
-    slack[working] = np.inf
-    broken = np.flatnonzero(slack < -ROUNDING_ROOM)
-    if len(broken) > count:
-        broken = broken[np.argpartition(slack[broken], count)[:count]]
-    return broken
-
-
 def _least_loss(
-    task: Task, free: Solution, promises: Promises, bound: Array, radius: float, first: Array, working: Index
+    task: Task, free: Solution, promises: Promises, bound: Array, radius: float, first: Array, working: Held
 ) -> tuple[Problem, Solution]:
     """Return the least loss with covariances within ``bound``, all promises kept and the penalty in its ball."""
-    limit = np.where(bound > 0, bound * (1.0 + _SLACK), 0.0)
+    limit = np.where(bound > 0, bound * (1.0 + BINDING), 0.0)
     limit = np.maximum(limit, HAIR * np.abs(task.problem.rows @ free.theta))
     search = _SecondStage(task, promises, limit, free, working, radius)
     solution = search.at(1.0)
@@ -255,26 +249,26 @@ class _SecondStage:
     """The least-loss problem under promises, for growing sets of promises looked at."""
 
     def __init__(
-        self, task: Task, promises: Promises, limit: Array, free: Solution, working: Index, radius: float
+        self, task: Task, promises: Promises, limit: Array, free: Solution, working: Held, radius: float
     ) -> None:
         self.task, self.promises, self.limit, self.working = task, promises, limit, working
         self.radius = radius
-        self.start = Start(free.theta, hessian=free.hessian)
+        self.start = promises.start(free)
 
     def at(self, stiffness: float) -> Solution:
         """Return the solution with the penalty multiplied by ``stiffness``, its objective as if it were not."""
         for _ in range(MOST_ROUNDS):
             problem = self.problem()
-            solution = self.task.solve(replace(problem, ridge=stiffness * problem.ridge), self.start)
+            stiff = replace(problem, ridge=stiffness * problem.ridge)
+            solution = self.task.solve(stiff, self.start)
             self.start = Start(solution.theta, hessian=solution.hessian)
-            few = min(problem.design.shape[1], _MOST_COUNTED)
-            broken = _most_broken(self.promises.slack(solution.scores), self.working, few)
+            broken = self.promises.look(solution.theta, solution.scores).broken(self.working, _few(problem))
             if len(broken) == 0:
                 break
-            self.working = np.concatenate([self.working, broken])
+            self.working = self.working.joined(broken)
         if stiffness == 1.0:
             return solution
-        value = problem.objective(solution.theta, solution.scores)
+        value = solution.objective - stiff.penalty(solution.theta) + problem.penalty(solution.theta)
         # Every feasible point of the ball costs no less than the stiffened bound less the ball's largest share.
         bound = solution.certificate.dual_bound - 0.5 * (stiffness - 1.0) * self.radius**2
         gap = problem.relative_gap(value, bound)
@@ -311,8 +305,7 @@ class _SecondStage:
     def problem(self) -> Problem:
         """Return the problem under the promises looked at so far."""
         problem = self.task.problem
-        rows = np.vstack([problem.rows, self.promises.rows(problem, self.working)])
-        tau = self.promises.tau[self.working]
+        rows, tau = np.vstack([problem.rows, self.working.rows]), self.working.tau
         lower = np.concatenate([-self.limit, tau])
         upper = np.concatenate([self.limit, np.full(len(tau), np.inf)])
         return problem.with_rows(rows, lower, upper)
@@ -331,24 +324,4 @@ class _SecondStage:
 
     def from_first_stage(self, theta: Array) -> Solution:
         """Return the first stage's own point: where ball and covariance leave no room for the loss."""
-        problem = self.problem()
-        scores = problem.design.matvec(theta)
-        alpha = problem.dual_variables(scores)
-        nothing = np.zeros(problem.n_rows)
-        certificate = problem.certify(theta, nothing, scores, problem.dual_sums(scores, alpha), tol=self.task.tol)
-        return Solution(theta, nothing, scores, alpha, certificate)
-
-
-def _outcome(
-    task: Task, problem: Problem, solution: Solution, free: Solution, promises: Promises, factor: float
-) -> Outcome:
-    binding = np.unique(promises.people[promises.slack(solution.scores) <= _SLACK])
-    return IndividualOutcome(
-        as_sure_as(solution, free),
-        problem,
-        free,
-        factor=factor,
-        binding=task.data.kept[binding],
-        loss_increase=solution.objective / free.objective - 1.0 if free.objective > 0 else np.nan,
-        promises=promises,
-    )
+        return self.promises.evaluate(self.problem(), theta, self.task.tol)

@@ -3,6 +3,7 @@
 ``evaluate``  loss, pull, dual terms and curvature at one or several points, by class
 ``rates``     people by group and bin of the score: exact whole numbers
 ``near``      the rows near the margin, and everybody else as a straight line
+``worst``     the promises to people that are kept worst (:mod:`fairmargin.partitioned.worst`)
 
 Sums are merged in partition order and compensated: they do not depend on the number of workers.
 """
@@ -142,7 +143,7 @@ class Passes:
     def evaluate_now(self, requests: Sequence[Request]) -> list[Sums]:
         """Return the sums at several points without waiting for anybody else."""
         task = _Evaluate(self.reading, tuple(requests), self.fit_intercept)
-        found = self._reduce("evaluate", task, _add_parts)
+        found = self.run("evaluate", task, _add_parts)
         return [part.sums() for part in found]
 
     def rates(self, thetas: Sequence[Array], edges: Sequence[Array]) -> list[list[tuple[NDArray[np.int64], Array]]]:
@@ -157,20 +158,22 @@ class Passes:
         Returns
         -------
         found : for each point, for each attribute, (people, weight)
-            Arrays of shape (2, number of groups, b + 1): whole numbers, and the sums of the weights, which are the
-            same numbers where there is no column of weights. Without attributes, there is one group of everybody.
+            Arrays of shape (2, number of groups, b + 1): whole numbers of people with a positive weight, and the sums
+            of the weights, which are the same numbers where there is no column of weights. Without attributes, there
+            is one group of everybody.
         """
         task = _Rates(self.reading, tuple(thetas), tuple(edges), self.fit_intercept)
-        found = self._reduce("rates", task, _add_counts)
+        found = self.run("rates", task, _add_counts)
         return [[(people, weight.rounded) for people, weight in point] for point in found]
 
     def near(self, theta: Array, reach: float) -> NearRows:
         """Return the rows near the margin of a hinge loss, the others' losses as a linear term."""
-        found = self._reduce("near", _Near(self.reading, theta, reach, self.fit_intercept), _join_near)
+        found = self.run("near", _Near(self.reading, theta, reach, self.fit_intercept), _join_near)
         value = found.sums.rounded
         return NearRows(found.joined(), value[: len(theta)], float(value[-2]), float(value[-1]))
 
-    def _reduce(self, name: str, task: Any, merge: Any) -> Any:
+    def run(self, name: str, task: Any, merge: Any) -> Any:
+        """Make a pass: ``task(partition)`` on the workers, merged in partition order; counted under its name."""
         self.counts[name] = self.counts.get(name, 0) + 1
         report: Progress | None = None
         if self.progress is not None:
@@ -281,7 +284,8 @@ class _Rates:
         found = []
         for code, size in groups:
             joint, shape = (up * size + code) * n_bins + at, (2, size, n_bins)
-            people = np.bincount(joint, minlength=2 * size * n_bins).reshape(shape)
+            counted = joint if self.reading.weight is None else joint[rows.people_weight > 0]
+            people = np.bincount(counted, minlength=2 * size * n_bins).reshape(shape)
             weight: Any = people
             if self.reading.weight is not None:
                 weight = np.bincount(joint, weights=rows.people_weight, minlength=people.size).reshape(shape)

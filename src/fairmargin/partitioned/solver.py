@@ -97,7 +97,9 @@ def _(
         ],
     )
     if guess.violation(free.theta) == 0.0:  # nothing binds: the reference is the answer
-        if rough.tol > accuracy.tol:
+        if not np.any(solution.multipliers):
+            free = replace(solution, multipliers=np.zeros(0))
+        elif rough.tol > accuracy.tol:
             free = solve(alone, start=Start(free.theta, hessian=free.hessian), accuracy=accuracy)
         return free, replace(free, multipliers=np.zeros(guess.n_rows))
     return free, solution
@@ -145,7 +147,7 @@ def solve_hinge(problem: PartitionedProblem, start: Start | None, accuracy: Accu
     for _ in range(min(_MOST_ROUNDS, accuracy.max_iter)):
         near = problem.passes.near(theta, reach)
         value = near.loss + problem.penalty(theta)
-        if best is None or value < best.objective:
+        if best is None or _is_better(problem, theta, value, best):
             best = _solution(problem, theta, multipliers, value, bound, n_iter, accuracy)
         else:  # so many crossed the margin that the step was in vain: look at more rows from the best point
             best = _solution(problem, best.theta, best.multipliers, best.objective, bound, n_iter, accuracy)
@@ -153,7 +155,7 @@ def solve_hinge(problem: PartitionedProblem, start: Start | None, accuracy: Accu
             near = None
         if best.certificate.status == "solved":
             return best
-        if near is None or len(near.rows.y) < len(theta):
+        if near is None:
             theta, multipliers = best.theta, best.multipliers
             near = problem.passes.near(theta, reach)
         found = solve(
@@ -163,6 +165,12 @@ def solve_hinge(problem: PartitionedProblem, start: Start | None, accuracy: Accu
         theta, multipliers, bound = found.theta, found.multipliers, max(bound, found.certificate.dual_bound)
     assert best is not None
     return best
+
+
+def _is_better(problem: Problem, theta: Array, value: float, best: Solution) -> bool:
+    """Whether a point is better than another: one within the bounds is better than one that is not."""
+    is_feasible, was_feasible = problem.is_feasible(theta), problem.is_feasible(best.theta)
+    return value < best.objective if is_feasible == was_feasible else is_feasible
 
 
 def _first_reach(problem: PartitionedProblem, theta: Array) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.constraints import Constraint, CovarianceBound, LossBound, PRuleBound
+from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
 from fairmargin.diagnostics import measure_movement, warn_if_bought, warn_if_constant
 from fairmargin.formulations import Outcome, warn_unless_solved
 from fairmargin.formulations.task import solve_task
@@ -18,6 +18,7 @@ from fairmargin.notions import compare, get_notion
 from fairmargin.partitioned import solver  # noqa: F401  (registers the solvers of partitioned problems)
 from fairmargin.partitioned.contract import Source
 from fairmargin.partitioned.engines import engine_for
+from fairmargin.partitioned.individual import solve_individual
 from fairmargin.partitioned.passes import scores_of
 from fairmargin.partitioned.prule import solve_p_rule
 from fairmargin.partitioned.sources.parquet import ParquetSource
@@ -28,7 +29,7 @@ __all__ = ["check_estimator", "fit", "fit_study", "open_source"]
 
 Array = NDArray[np.float64]
 
-_SUPPORTED = (type(None), CovarianceBound, LossBound, PRuleBound)
+_SUPPORTED = (type(None), CovarianceBound, LossBound, IndividualLossBound, PRuleBound)
 
 
 def fit(
@@ -127,6 +128,8 @@ def fit_study(study: PartitionedStudy, estimator: Any) -> TabularModel:
     study.check_treatment(posed)
     if isinstance(constraint, PRuleBound):
         outcome: Outcome = solve_p_rule(study, estimator, posed, constraint)
+    elif isinstance(constraint, IndividualLossBound):
+        outcome = solve_individual(study, posed, constraint)
     else:
         outcome = solve_task(constraint, posed.task)
     _store(estimator, study, posed, outcome, constraint)
@@ -147,8 +150,8 @@ def fit_study(study: PartitionedStudy, estimator: Any) -> TabularModel:
 
 def check_estimator(estimator: Any) -> None:
     """Forget an earlier fit; raise unless the estimator can be trained in passes."""
-    if hasattr(estimator, "certificate_"):
-        del estimator.certificate_  # a fit that fails leaves the estimator unfitted
+    for name in [name for name in vars(estimator) if name.endswith("_") and not name.startswith("_")]:
+        delattr(estimator, name)  # a fit that fails leaves the estimator unfitted
     if not isinstance(estimator, FairLogisticRegression | FairLinearSVC | FairMarginClassifier):
         raise TypeError(
             f"{type(estimator).__name__} needs all rows in memory; partitioned data train FairLogisticRegression, "
@@ -159,7 +162,8 @@ def check_estimator(estimator: Any) -> None:
     if not sums_only or getattr(constraint, "confidence", None) is not None:
         raise ValueError(
             f"The constraint {constraint!r} needs all rows in memory; partitioned data support CovarianceBound, "
-            "LossBound(norm='max') and PRuleBound without a confidence. Train on a sample with fit() instead."
+            "LossBound(norm='max'), IndividualLossBound and PRuleBound without a confidence. Train on a sample with "
+            "fit() instead."
         )
 
 
