@@ -17,6 +17,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import functools
 import shutil
+import signal
 import threading
 import warnings
 
@@ -52,6 +53,12 @@ NUMERICAL = {
 }
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def pytest_configure():
+    # A shell without job control starts background jobs deaf to Ctrl-C, and so the processes that tests interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):

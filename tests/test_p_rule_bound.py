@@ -283,6 +283,7 @@ def test_small_problems_against_all_linear_rules():
     assert np.mean(short > 0.1 + 1e-9) <= 0.05
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_many_small_problems_against_all_linear_rules():
     """Measured on 400 others like these: 1.0 point short on average, over 5 points in 6%, over 10 in 1%."""

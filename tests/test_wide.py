@@ -138,7 +138,7 @@ def test_an_intercept_that_alone_is_off_is_moved():
     assert left < 0.5 * excess
 
 
-def test_hessians_take_over_where_products_are_too_many(monkeypatch):
+def test_hessians_take_over_where_products_are_too_many():
     """Columns that nearly depend on each other: hundreds of products a step, and few columns."""
     rng = np.random.default_rng(0)
     X = np.cumsum(rng.normal(size=(1000, 150)), axis=1)
@@ -149,8 +149,7 @@ def test_hessians_take_over_where_products_are_too_many(monkeypatch):
         models.append(MatrixFree(problem))
         return models[-1]
 
-    monkeypatch.setattr(newton, "choose_model", only_products)
-    solution = newton.solve_newton(problem)
+    solution = newton.solve_newton(problem, make_model=only_products)
     assert solution.certificate.status == "solved"
     assert models[0].hessian is not None
 

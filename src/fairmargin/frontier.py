@@ -79,7 +79,7 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
     --------
     >>> from fairmargin import FairLogisticRegression, FairnessFrontier
     >>> from fairmargin.datasets import make_linear_synthetic
-    >>> X, y, z = make_linear_synthetic(random_state=0)
+    >>> X, y, z = make_linear_synthetic(random_state=1)
     >>> frontier = FairnessFrontier(FairLogisticRegression(), n_points=5).fit(X, y, sensitive_features=z)
     >>> frontier.table_["factor"].tolist()
     [1.0, 0.75, 0.5, 0.25, 0.0]

@@ -67,7 +67,8 @@ def solve_multinomial(
     loop = _Loop(problem, tol, _begin(problem, start, max_iter), None if start is None else start.factor)
     best: MultinomialSolution | None = None
     stalled, ending = 0, None
-    for n_iter in range(max_iter + 1):
+    before = 0 if start is None else start.certificate.n_iter  # steps that led to the start count too
+    for n_iter in range(before, before + max_iter + 1):
         proof = problem.certify(loop.point, loop.multipliers, tol, n_iter, "iteration limit")
         here = MultinomialSolution(loop.point, loop.multipliers, proof, loop.factor)
         if proof.status == "solved":
@@ -81,12 +82,12 @@ def solve_multinomial(
         if ending is not None or not loop.advance(proof):
             break
     assert best is not None
-    return _ended(best, ending or "inaccurate", n_iter, max_iter)
+    return _ended(best, ending or "inaccurate", n_iter, before + max_iter)
 
 
-def _ended(best: MultinomialSolution, ending: Status, n_iter: int, max_iter: int) -> MultinomialSolution:
+def _ended(best: MultinomialSolution, ending: Status, n_iter: int, limit: int) -> MultinomialSolution:
     proof = best.certificate
-    status: Status = "iteration limit" if n_iter >= max_iter and ending == "inaccurate" else ending
+    status: Status = "iteration limit" if n_iter >= limit and ending == "inaccurate" else ending
     proof = Certificate(proof.objective, proof.dual_bound, proof.gap, proof.violation, n_iter, status)
     return MultinomialSolution(best.point, best.multipliers, proof, best.factor)
 
