@@ -1,7 +1,7 @@
 # Two commands do everything on a machine with only Python and make:
 #   make demo    runs the main job
 #   make test    lints, type-checks and runs all tests and the examples in docstrings
-# and two more go further, as .ci/run does:
+# make docs builds the documentation site (docs/_build/html), and two more go further, as .ci/run does:
 #   make test-heavy      thousands of random problems, real data under several BLAS kernels
 #   make test-numerical  what depends on rounding, under the BLAS kernel that OPENBLAS_CORETYPE names
 PYTHON ?= python3
@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 JOBS ?= 2
 
-.PHONY: demo test test-heavy test-numerical lint fast bench clean
+.PHONY: demo docs test test-heavy test-numerical lint fast bench clean
 
 $(BIN)/.runtime: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -28,6 +28,16 @@ demo: $(BIN)/.runtime
 	mkdir -p demo
 	$(BIN)/python examples/demo.py
 	$(BIN)/fairmargin frontier --demo -o demo/report.html
+
+$(BIN)/.docs: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	touch $@
+
+# Warnings are errors, the gallery is run, and every internal link is checked. Nothing is fetched from the network.
+docs: $(BIN)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
+	$(BIN)/python docs/check_site.py docs/_build/html
 
 lint: $(BIN)/.dev
 	$(BIN)/ruff check .
@@ -63,4 +73,4 @@ bench: $(BENCH)/.ready
 	$(BENCH)/bin/python bench/run.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(BENCH) demo results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) demo results docs/_build docs/gallery docs/reference/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis

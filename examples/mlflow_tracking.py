@@ -28,7 +28,7 @@ from sklearn.pipeline import make_pipeline
 
 from fairmargin import CategoryEncoder, FairLogisticRegression, PRuleBound, model_card, p_rule
 from fairmargin.audit import audit
-from fairmargin.datasets.demo import make_credit_demo
+from fairmargin.datasets import make_credit_demo
 from fairmargin.io import trusted_types
 from fairmargin.report import to_html, to_json
 from fairmargin.tables import prepare, table_of_frame

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-PAGES = ("several_classes",)
+PAGES = (
+    "coming_from/fairlearn",
+    "guide/certificate",
+    "guide/getting_started",
+    "several_classes",
+    "tutorials/credit",
+    "tutorials/researchers",
+)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -14,6 +21,6 @@ def test_examples(page):
     path = Path(__file__).parent.parent / "docs" / f"{page}.md"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = doctest.testfile(str(path), module_relative=False)
+        found = doctest.testfile(str(path), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert found.attempted > 0
     assert found.failed == 0

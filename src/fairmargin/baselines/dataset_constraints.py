@@ -181,7 +181,7 @@ class DatasetConstraints(ScoredClassifier):
         The labels; ``classes_[1]`` is the positive class.
     coef_ : ndarray (1, d)
     intercept_ : ndarray (1,)
-    objectives_ : ndarray (n_iter_ + 1,)
+    objectives_ : ndarray ``(n_iter_ + 1,)``
         The objective per person at the start and after each round.
     p_rule_ : float
         The p%-rule of the decisions on the training data, in percent; nan if nobody is accepted.

@@ -79,7 +79,7 @@ class LatentNaiveBayes(ScoredClassifier, DiscreteFeatures):
         The labels; ``classes_[1]`` is the positive class.
     latent_ : ndarray (n,)
         ``P(L = +)`` of each person trained on, given features, group and label.
-    log_posteriors_ : ndarray (n_iter_,)
+    log_posteriors_ : ndarray ``(n_iter_,)``
         The logarithm of the posterior, up to a constant, before each iteration; it never falls.
     n_iter_ : int
     """

@@ -43,11 +43,11 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     Attributes
     ----------
-    landmarks_ : (m, n_features_in_)
+    landmarks_ : ndarray of shape ``(m, n_features_in_)``
         Training rows against which the kernel is evaluated.
     landmark_indices_ : ndarray of shape (m,)
         The indices of these rows.
-    basis_ : ndarray of shape (m, rank_)
+    basis_ : ndarray of shape ``(m, rank_)``
         ``transform(X)`` is ``k(X, landmarks_) @ basis_``.
     rank_ : int
         Number of features.
@@ -112,7 +112,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return found.features
 
     def transform(self, X: Any) -> Array:
-        """Return the features of the rows of ``X``, shape (n, rank_).
+        """Return the features of the rows of ``X``, shape ``(n, rank_)``.
 
         For a precomputed kernel, ``X`` has one column per training row.
         """

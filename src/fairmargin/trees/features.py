@@ -86,7 +86,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the indicators of the leaves of rows, a CSR matrix (n, n_leaves_)."""
+        """Return the indicators of the leaves of rows, a CSR matrix of shape ``(n, n_leaves_)``."""
         check_is_fitted(self)
         return indicators(self._forest.columns(validate_rows(self, X)), self.n_leaves_)
 
