@@ -71,7 +71,7 @@ def _is_broken(address: str, path: Path, pages: dict[Path, Page]) -> bool:
 def main() -> int:
     """Check the site that the first argument names."""
     problems = list(find_problems(Path(sys.argv[1])))
-    print("\n".join(problems) if problems else "All internal links lead somewhere; nothing is loaded from the network.")
+    print("\n".join(problems) if problems else "Every internal link works; nothing is loaded from the network.")
     return 1 if problems else 0
 
 

@@ -2,8 +2,8 @@
 How a fairness constraint turns a decision boundary
 ===================================================
 
-The paper's synthetic data: two features, a label, and a sensitive attribute ``z`` that is correlated with the label. The
-smaller the angle φ, the stronger the correlation, and the more a fair classifier has to give up.
+The paper's synthetic data: two features, a label, and a sensitive attribute ``z`` that is correlated with the
+label. The smaller the angle φ, the stronger the correlation, and the more a fair classifier has to give up.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,9 @@
 The same question asked of fairlearn and of fairmargin
 ======================================================
 
-Demographic parity on made-up credit data: fairlearn's ExponentiatedGradient and ThresholdOptimizer, and one fair logistic
-regression. All three reach the rule; they differ in what they are. See "Coming from fairlearn" for the calls side by side.
+Demographic parity on made-up credit data: fairlearn's ExponentiatedGradient and ThresholdOptimizer, and one
+fair logistic regression. All three reach the rule; they differ in what they are. See "Coming from fairlearn"
+for the calls side by side.
 """
 
 import time

@@ -2,8 +2,8 @@
 The whole trade-off between accuracy and fairness
 =================================================
 
-:class:`fairmargin.FairnessFrontier` trains a classifier at every level of fairness for the price of a few fits, so that the
-choice can be made with the figures on the table.
+:class:`fairmargin.FairnessFrontier` trains a classifier at every level of fairness for the price of a few fits,
+so that the choice can be made with the figures on the table.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,8 @@ train, test = train_test_split(people, test_size=0.5, random_state=0)
 features = [name for name in people.columns if name not in ("repaid", "sex", "origin")]
 
 # %%
-# Levels of the p%-rule, from that of the unconstrained classifier up to 100%. ``eval_set`` adds figures on held-out people.
+# Levels of the p%-rule, from that of the unconstrained classifier up to 100%. ``eval_set`` adds figures on
+# held-out people.
 pipeline = make_pipeline(CategoryEncoder(), FairLogisticRegression())
 frontier = FairnessFrontier(pipeline, which="p_rule", n_points=11, levels=[80])
 frontier.fit(

@@ -2,8 +2,8 @@
 Choosing the penalty and the bound by cross-validation
 ======================================================
 
-Parameters of a constraint are parameters of the estimator, so that scikit-learn's searches can vary them. Here the search
-maximises accuracy among settings whose p%-rule is at least 70% on the people left out.
+Parameters of a constraint are parameters of the estimator, so that scikit-learn's searches can vary them. Here
+the search maximises accuracy among settings whose p%-rule is at least 70% on the people left out.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 A fair support vector machine with a kernel
 ===========================================
 
-The paper's non-linear synthetic data. :class:`fairmargin.FairSVC` has the interface of scikit-learn's ``SVC`` and takes
-every constraint. Zero covariance says little about decisions where the loss ignores everybody beyond its margin, as the
-hinge loss does; the logistic loss sees everybody's score.
+The paper's non-linear synthetic data. :class:`fairmargin.FairSVC` has the interface of scikit-learn's ``SVC``
+and takes every constraint. Zero covariance says little about decisions where the loss ignores everybody beyond
+its margin, as the hinge loss does; the logistic loss sees everybody's score.
 """
 
 import warnings
@@ -24,8 +24,8 @@ models = {
 }
 
 # %%
-# Shaded green is accepted. The second classifier raises a ``CovarianceWarning``: its covariance is zero, and its decisions
-# are about as unequal as before. The picture shows the same.
+# Shaded green is accepted. The second classifier raises a ``CovarianceWarning``: its covariance is zero, and its
+# decisions are about as unequal as before. The picture shows the same.
 GREEN, RED = "#1b7837", "#b2182b"
 grid = np.meshgrid(np.linspace(-12, 12, 120), np.linspace(-12, 12, 120))
 fig, axes = plt.subplots(2, 2, figsize=(8, 8.4), layout="constrained", sharex=True, sharey=True)

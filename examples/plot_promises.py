@@ -3,8 +3,8 @@ Fairness without refusing anybody who is approved today
 =======================================================
 
 A fairer model usually refuses some people whom the present one approves.
-:class:`fairmargin.IndividualLossBound` promises that it does not: the covariance falls as far as the promises allow, and the
-price is paid in further approvals.
+:class:`fairmargin.IndividualLossBound` promises that it does not: the covariance falls as far as the promises
+allow, and the price is paid in further approvals.
 """
 
 import matplotlib.pyplot as plt

@@ -2,11 +2,12 @@
 An 80%-rule with boosted trees
 ==============================
 
-:class:`fairmargin.FairTreeClassifier` grows the trees of any ensemble and learns their leaf values under a constraint, with
-a proof of optimality. The result is one deterministic ensemble that can be put back into the library it came from.
+:class:`fairmargin.FairTreeClassifier` grows the trees of any ensemble and learns their leaf values under a
+constraint, with a proof of optimality. The result is one deterministic ensemble that can be put back into the
+library it came from.
 
-These made-up data come from a linear model, so that trees have nothing to gain on them. On real tables they often do: on
-Adult, two points of accuracy under the same rule (see "Fair tree ensembles").
+These made-up data come from a linear model, so that trees have nothing to gain on them. On real tables they
+often do: on Adult, two points of accuracy under the same rule (see "Fair tree ensembles").
 """
 
 import matplotlib.pyplot as plt
@@ -28,7 +29,9 @@ features = [name for name in people.columns if name not in ("repaid", "sex", "or
 
 # %%
 # Three models: boosting as it is, and an 80%-rule on a linear model and on the boosted trees.
-boosting = HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=8, categorical_features="from_dtype", random_state=0)
+boosting = HistGradientBoostingClassifier(
+    max_iter=30, max_leaf_nodes=8, categorical_features="from_dtype", random_state=0
+)
 rule = PRuleBound(80)
 models = {
     "boosting, unconstrained": (boosting, {}),

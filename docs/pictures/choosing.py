@@ -1,6 +1,6 @@
 """Draw the decision tree of "Which constraint should I choose?" as a small SVG, whose text can be searched.
 
-    python docs/pictures/choosing.py            # writes choosing.svg beside this file
+python docs/pictures/choosing.py            # writes choosing.svg beside this file
 """
 
 from __future__ import annotations
@@ -65,17 +65,19 @@ def arrow(x1: float, y1: float, x2: float, y2: float) -> str:
 def use(x: float, y: float, width: float, call: str, note: str) -> list[str]:
     """Return the box of what to use."""
     middle = x + width / 2
-    return [box(x, y, width, USE), text(middle, y + 26, call, 12.5, MONO), text(middle, y + 46, note, 12.5, SANS, LINE)]
+    lines = [text(middle, y + 26, call, 12.5, MONO), text(middle, y + 46, note, 12.5, SANS, LINE)]
+    return [box(x, y, width, USE), *lines]
 
 
 def draw() -> str:
     """Return the picture."""
     height = TOP + STEP * len(STEPS) + HEIGHT + 16
     tip = f'<path d="M0,0 L9,4 L0,8 z" fill="{LINE}"/>'
+    marker = '<marker id="tip" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto">'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
         'role="img" aria-label="Decision tree: from what you have to show to a constraint">',
-        f'<defs><marker id="tip" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto">{tip}</marker></defs>',
+        f"<defs>{marker}{tip}</marker></defs>",
         f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
     ]
     middle = ASK_X + ASK_WIDTH / 2
@@ -85,7 +87,8 @@ def draw() -> str:
         parts += [arrow(ASK_X + ASK_WIDTH, y + HEIGHT / 2, USE_X - 2, y + HEIGHT / 2)]
         parts += [text((ASK_X + ASK_WIDTH + USE_X) / 2, y + HEIGHT / 2 - 7, "yes", 13, SANS, LINE)]
         parts += use(USE_X, y, USE_WIDTH, call, note)
-        parts += [arrow(middle, y + HEIGHT, middle, y + STEP - 2), text(middle + 18, y + HEIGHT + 25, "no", 13, SANS, LINE)]
+        parts += [arrow(middle, y + HEIGHT, middle, y + STEP - 2)]
+        parts += [text(middle + 18, y + HEIGHT + 25, "no", 13, SANS, LINE)]
     parts += use(ASK_X, TOP + STEP * len(STEPS), USE_WIDTH, *LAST)
     return "\n".join([*parts, "</svg>", ""])
 

@@ -2,9 +2,10 @@
 
     python docs/pictures/tradeoff.py            # two minutes; writes tradeoff.png beside this file
 
-Adult, sex, 70% training and 30% test people of one split, logistic regression with C = 1 for everybody. Every point is
-what people not trained on see. fairlearn's ExponentiatedGradient is a random mixture of classifiers, of which the mean
-over ten draws of the decisions is shown; ThresholdOptimizer needs the sensitive attribute to decide.
+Adult, sex, 70% training and 30% test people of one split, logistic regression with C = 1 for everybody. Every
+point is what people not trained on see. fairlearn's ExponentiatedGradient is a random mixture of classifiers,
+of which the mean over ten draws of the decisions is shown; ThresholdOptimizer needs the sensitive attribute to
+decide.
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ OURS, THEIRS, AWARE = "#0072B2", "#D55E00", "#777777"
 def measure():
     """Return the points of each method as (p%-rule, accuracy) in percent, and CPU seconds."""
     adult = load_adult(encoded=True)
-    split = train_test_split(
-        adult.data, adult.target, adult.sensitive_features["sex"], test_size=0.3, random_state=0
-    )
+    split = train_test_split(adult.data, adult.target, adult.sensitive_features["sex"], test_size=0.3, random_state=0)
     X, X_test, y, y_test, z, z_test = split
 
     def judge(decisions):

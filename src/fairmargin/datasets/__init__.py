@@ -1,8 +1,9 @@
 """Data sets: those of the paper (Adult, Bank, two synthetic ones), COMPAS, and made-up credit applications.
 
-``make_`` functions generate data in code and need no file. The loaders return a :class:`sklearn.utils.Bunch` with ``data``, ``target`` (1 is the favourable outcome),
-``sensitive_features``, ``feature_names``, ``target_names`` and ``DESCR``. Files are looked for in
-``$FAIRMARGIN_DATA``, then in the cache, then downloaded; their SHA-256 is checked wherever they come from.
+``make_`` functions generate data in code and need no file. The loaders return a :class:`sklearn.utils.Bunch`
+with ``data``, ``target`` (1 is the favourable outcome), ``sensitive_features``, ``feature_names``,
+``target_names`` and ``DESCR``. Files are looked for in ``$FAIRMARGIN_DATA``, then in the cache, then
+downloaded; their SHA-256 is checked wherever they come from.
 """
 
 from fairmargin.datasets._files import DataFileError
