@@ -250,6 +250,15 @@ class IndividualLossBound(Constraint):
         ``pos_label``.
     notion : str or Notion, default="selection_rate"
         Which people count when groups are compared; see :mod:`fairmargin.notions`.
+
+    See Also
+    --------
+    LossBound : A bound on the total loss instead of everybody's own.
+
+    Examples
+    --------
+    >>> IndividualLossBound(keep_positive="accepted")
+    IndividualLossBound(gamma=inf, keep_positive='accepted')
     """
 
     gamma: Any = np.inf

@@ -63,6 +63,8 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     estimators_ : list of fitted estimators, one per point
+    classes_ : ndarray of shape (2,)
+        Those of the estimators; the second is the positive decision.
     unconstrained_ : fitted estimator
         Without a constraint. With ``which="p_rule"`` the first point may be more accurate, its intercept moved.
     table_ : pandas.DataFrame, one row per point
@@ -412,6 +414,17 @@ class FrontierDisplay:
     ----------
     ax_ , figure_ : matplotlib axes and figure
     lines_ : list of matplotlib lines
+
+    See Also
+    --------
+    FairnessFrontier : Its ``plot`` returns one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"train_p_rule": [40.0, 80.0], "train_accuracy": [0.85, 0.83]})
+    >>> FrontierDisplay(table, on=["train"]).x
+    'p_rule'
     """
 
     def __init__(self, table: pd.DataFrame, *, x: str = "p_rule", y: str = "accuracy", on: list[str]) -> None:

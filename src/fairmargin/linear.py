@@ -66,6 +66,12 @@ class FairLogisticRegression(_FairLinear):
     intercept_ : ndarray of shape (1,)
     {attributes}
 
+    See Also
+    --------
+    FairLinearSVC : The same with the hinge loss.
+    FairTreeClassifier : The same on the leaves of a tree ensemble.
+    FairnessFrontier : The whole trade-off.
+
     Examples
     --------
     >>> from fairmargin import CovarianceBound, FairLogisticRegression
@@ -116,6 +122,20 @@ class FairLinearSVC(_FairLinear):
     coef_ : ndarray of shape (1, n_features)
     intercept_ : ndarray of shape (1,)
     {attributes}
+
+    See Also
+    --------
+    FairLogisticRegression : The same with the logistic loss, and with probabilities.
+    FairSVC : The same with kernels.
+
+    Examples
+    --------
+    >>> from fairmargin import CovarianceBound, FairLinearSVC
+    >>> from fairmargin.datasets import make_linear_synthetic
+    >>> X, y, z = make_linear_synthetic(1000, random_state=0)
+    >>> clf = FairLinearSVC(constraint=CovarianceBound(0.1)).fit(X, y, sensitive_features=z)
+    >>> clf.certificate_.status
+    'solved'
     """
 
     def __init__(
@@ -163,6 +183,20 @@ class FairMarginClassifier(_FairLinear):
     coef_ : ndarray of shape (1, n_features)
     intercept_ : ndarray of shape (1,)
     {attributes}
+
+    See Also
+    --------
+    FairLogisticRegression : With the logistic loss and probabilities.
+    FairLinearSVC : With the hinge loss.
+
+    Examples
+    --------
+    >>> from fairmargin import FairMarginClassifier, LossBound
+    >>> from fairmargin.datasets import make_linear_synthetic
+    >>> X, y, z = make_linear_synthetic(1000, random_state=0)
+    >>> clf = FairMarginClassifier(loss="smoothed_hinge", constraint=LossBound(0.05)).fit(X, y, sensitive_features=z)
+    >>> bool(clf.loss_increase_ <= 0.05 + 1e-6)
+    True
     """
 
     def __init__(

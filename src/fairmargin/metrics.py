@@ -83,6 +83,17 @@ def p_rule(
     zero_division : float or "warn"
         What to return (in percent) where nobody gets the positive decision.
 
+    Returns
+    -------
+    float
+        From 0 to 100; 100 if all rates are equal.
+
+    See Also
+    --------
+    cv_score : The difference of the rates instead of their ratio.
+    positive_rates : The rates themselves, by group.
+    certify : The same rule with a confidence, for people not seen yet.
+
     Examples
     --------
     >>> p_rule(None, [1, 0, 1, 1, 1, 1], sensitive_features=list("aabbbb"))
@@ -112,7 +123,22 @@ def cv_score(
     """Return the Calders-Verwer score: the largest absolute difference of positive rates, in [0, 1].
 
     Each group is compared with everybody else or, with ``method="between_groups"``, with the other groups of its
-    attribute. Parameters as in :func:`p_rule`.
+    attribute.
+
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, sample_weight, pos_label
+    method, min_people, notion, strata, intersections
+        As in :func:`p_rule`.
+
+    Returns
+    -------
+    float
+        From 0 (all rates are equal) to 1.
+
+    See Also
+    --------
+    p_rule : The ratio of the rates instead of their difference.
 
     Examples
     --------
@@ -137,14 +163,31 @@ def positive_rates(
 ) -> Any:
     """Return the rate of every group, one row per attribute and category (and condition, if there are several).
 
-    A pandas frame with these two as its index; of polars or pyarrow attributes, a frame of that library with the
-    columns ``attribute`` and ``category``.
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, sample_weight, pos_label
+    notion, strata, intersections
+        As in :func:`p_rule`.
 
-    Columns: ``people`` (count of those who count), ``weight`` (sum of weights), ``positives`` (weight of the counted
-    decisions: the positive ones, or the errors of an error rate), ``rate``, ``rate_of_rest`` (of everybody else) and
-    ``ratio`` (rate over rate of rest, in percent; nan where that is 0/0). For attributes given as
-    :class:`fairmargin.Membership` there is ``membership_error``, too: the standard error of the rate that comes from
-    not knowing the groups, beside that of drawing the people. Parameters as in :func:`p_rule`.
+    Returns
+    -------
+    pandas.DataFrame
+        Indexed by attribute and category; for polars or pyarrow attributes, a frame of that library with the
+        columns ``attribute`` and ``category``. Columns: ``people`` (count of those who count), ``weight`` (sum of
+        weights), ``positives`` (weight of the counted decisions: the positive ones, or the errors of an error rate),
+        ``rate``, ``rate_of_rest`` (of everybody else) and ``ratio`` (rate over rate of rest, in percent; nan where
+        that is 0/0). For attributes given as :class:`fairmargin.Membership` there is also ``membership_error``: the
+        standard error of the rate that comes from not knowing the groups, beside that of drawing the people.
+
+    See Also
+    --------
+    p_rule : The least ratio as one number.
+    fairmargin.audit.audit : Rates with intervals and tests.
+
+    Examples
+    --------
+    >>> positive_rates(None, [1, 0, 1, 1], sensitive_features=list("aabb"))["rate"].tolist()
+    [0.5, 1.0]
     """
     asked = _Asked(notion, strata, intersections)
     counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label, asked=asked)
@@ -165,10 +208,32 @@ def decision_boundary_covariance(
 ) -> pd.Series:
     """Return the covariance of each sensitive column with the scores, by attribute and category.
 
-    ``cov_k = (1/S) sum_i s_i (z_ik - zbar_k) f(x_i)``, the paper's measure of unfairness, with ``y_score`` the
-    values of ``decision_function``. A binary attribute has one entry, for the later of its two values. Under another
-    notion than selection rates it is the covariance among the people who count, with the sign of what is counted.
-    Other parameters as in :func:`p_rule`.
+    ``cov_k = (1/S) sum_i s_i (z_ik - zbar_k) f(x_i)``, the paper's measure of unfairness. A binary attribute has one
+    entry, for the later of its two values. Under another notion than selection rates it is the covariance among the
+    people who count, with the sign of what is counted.
+
+    Parameters
+    ----------
+    y_true : array of shape (n,) or None
+        Labels; needed for notions other than selection rates.
+    y_score : array of shape (n,)
+        Values of ``decision_function``.
+    sensitive_features, sample_weight, pos_label, notion, strata, intersections
+        As in :func:`p_rule`.
+
+    Returns
+    -------
+    pandas.Series
+        Indexed by attribute and category.
+
+    See Also
+    --------
+    CovarianceBound : A bound on it in training.
+
+    Examples
+    --------
+    >>> decision_boundary_covariance(None, [-1.0, 1.0, 1.0, 3.0], sensitive_features=list("aabb")).tolist()
+    [0.5]
     """
     check_container(y_score, "y_score")
     if np.iscomplexobj(y_score):

@@ -68,6 +68,16 @@ def certify(
         The positive decision; by default the model's own ``pos_label``, its ``classes_[1]``, or 1. Labels other than
         0 and 1, -1 and 1, or False and True give a ``FavourableClassWarning`` unless it is named.
 
+    Returns
+    -------
+    Guarantee
+        What was tested, on whom, and in words (``statement``).
+
+    See Also
+    --------
+    CertifiedClassifier : Sets people aside, fits and certifies in one call.
+    PRuleBound : With ``confidence``, trains a classifier that passes.
+
     Raises
     ------
     NotCertifiedError

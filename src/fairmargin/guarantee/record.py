@@ -55,6 +55,16 @@ class Guarantee:
         That drew the people set aside; None where the caller did.
     positive : str or None
         The label of the positive decision; None where it is 1 or True.
+
+    See Also
+    --------
+    certify : Returns one.
+
+    Examples
+    --------
+    >>> groups = (GroupRecord("sex", "f", 500, 200), GroupRecord("sex", "m", 500, 210))
+    >>> Guarantee(80.0, 0.95, "exact", "one_vs_rest", "selection_rate", 1000, groups).statement[:73]
+    'Tested on 1,000 people not used in training: with 95% confidence people w'
     """
 
     p: float

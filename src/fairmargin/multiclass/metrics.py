@@ -48,6 +48,15 @@ def class_p_rules(
     method, min_people
         As in :func:`fairmargin.p_rule`.
 
+    Returns
+    -------
+    pandas.Series
+        One entry per class; nan for a class that nobody is given.
+
+    See Also
+    --------
+    class_rates : The rates by class and group.
+
     Examples
     --------
     >>> decided = ["clerk", "boss", "boss", "sales", "boss", "clerk"]
@@ -80,7 +89,25 @@ def class_rates(
 ) -> pd.DataFrame:
     """Return how often each group is given each favourable class: one row per class, attribute and category.
 
-    Columns as in :func:`fairmargin.positive_rates`; parameters as in :func:`class_p_rules`.
+    Parameters
+    ----------
+    y_true, y_pred, sensitive_features, sample_weight, favourable, combined
+        As in :func:`class_p_rules`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns as in :func:`fairmargin.positive_rates`.
+
+    See Also
+    --------
+    class_p_rules : The p%-rule of each class.
+
+    Examples
+    --------
+    >>> decided = ["clerk", "boss", "boss", "sales", "boss", "clerk"]
+    >>> class_rates(None, decided, sensitive_features=list("fffmmm"), favourable="boss")["rate"].round(2).tolist()
+    [0.67, 0.33]
     """
     tables = {
         name: positive_rates(
