@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         class_rates,
     )
     from fairmargin.penalty import CovariancePenalty
+    from fairmargin.regression import CalibrationBound, FairRegressor, GroupMeansBound, RegressionFrontier
     from fairmargin.trees import FairTreeClassifier, LeafFeatures
 
 __version__ = "0.1.0"
@@ -38,6 +39,7 @@ __version__ = "0.1.0"
 # `fairmargin --help` need not wait for scikit-learn; keep in step with the imports above.
 _HOME = {
     "ApproximationWarning": "exceptions",
+    "CalibrationBound": "regression",
     "CategoryEncoder": "categories",
     "CertifiedClassifier": "guarantee.wrapper",
     "CovarianceBound": "constraints",
@@ -48,10 +50,12 @@ _HOME = {
     "FairMarginClassifier": "linear",
     "FairMultinomialLogisticRegression": "multiclass",
     "FairOneVsRestClassifier": "multiclass",
+    "FairRegressor": "regression",
     "FairSVC": "kernel",
     "FairTreeClassifier": "trees",
     "FairnessFrontier": "frontier",
     "FrontierDisplay": "frontier",
+    "GroupMeansBound": "regression",
     "Guarantee": "guarantee",
     "IndividualLossBound": "constraints",
     "InfeasibleError": "exceptions",
@@ -61,6 +65,7 @@ _HOME = {
     "Membership": "membership",
     "NotCertifiedError": "exceptions",
     "PRuleBound": "constraints",
+    "RegressionFrontier": "regression",
     "SmallGroupWarning": "exceptions",
     "TrivialClassifierWarning": "exceptions",
     "certify": "guarantee",
@@ -75,6 +80,7 @@ _HOME = {
 
 __all__ = [
     "ApproximationWarning",
+    "CalibrationBound",
     "CategoryEncoder",
     "CertifiedClassifier",
     "CovarianceBound",
@@ -85,10 +91,12 @@ __all__ = [
     "FairMarginClassifier",
     "FairMultinomialLogisticRegression",
     "FairOneVsRestClassifier",
+    "FairRegressor",
     "FairSVC",
     "FairTreeClassifier",
     "FairnessFrontier",
     "FrontierDisplay",
+    "GroupMeansBound",
     "Guarantee",
     "IndividualLossBound",
     "InfeasibleError",
@@ -98,6 +106,7 @@ __all__ = [
     "Membership",
     "NotCertifiedError",
     "PRuleBound",
+    "RegressionFrontier",
     "SmallGroupWarning",
     "TrivialClassifierWarning",
     "__version__",

@@ -243,6 +243,10 @@ class Problem:
         """Return ``alpha = -c l'(m)``, the dual variables that belong to scores, (N,)."""
         return -self.weight * self.loss.derivative(self.y * scores)
 
+    def clip_dual(self, alpha: Array) -> Array:
+        """Return dual variables of the hinge loss moved into ``[0, c]``."""
+        return np.clip(alpha, 0.0, self.weight)
+
     def dual_sums(self, scores: Array, alpha: Array) -> DualSums:
         """Return what the dual bound needs of ``alpha``: one pass over the data.
 

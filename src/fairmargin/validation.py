@@ -193,7 +193,7 @@ def validate_people(
         raise ValueError(
             f"{type(estimator).__name__} with the constraint {estimator._constraint()!r} needs "
             "sensitive_features in fit; give them by name (the third argument of fit is sample_weight), or set "
-            "constraint=None for an unconstrained classifier."
+            "constraint=None for an unconstrained fit."
         )
     check_container(X, "X")
     if y is not None:  # scikit-learn has a good message for that

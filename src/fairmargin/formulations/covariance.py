@@ -123,7 +123,7 @@ class Path:
         multipliers = np.tensordot(share, [s.multipliers for s in known], 1)
         if smooth:
             return Start(theta, multipliers, first.hessian)
-        alpha = np.clip(np.tensordot(share, [s.alpha for s in known], 1), 0.0, self.task.problem.weight)
+        alpha = self.task.problem.clip_dual(np.tensordot(share, [s.alpha for s in known], 1))
         return Start(theta, multipliers, first.hessian, alpha)
 
 

@@ -38,6 +38,8 @@ class Necessity:
         The norm of the classifier returned.
     columns : tuple of (attribute, category, unit)
         The covariance of each counted column by which it is measured.
+    kind : str
+        What was learned, in the words of the statement.
     """
 
     gamma: float
@@ -45,6 +47,7 @@ class Necessity:
     least: float
     attained: float
     columns: tuple[tuple[str, str, float], ...]
+    kind: str = "classifier"
 
     @property
     def statement(self) -> str:
@@ -52,15 +55,15 @@ class Necessity:
         within = f"within {100 * self.gamma:g}% of the best training loss"
         limits = "This is about losses and score gaps of the people trained on, not about decisions or other people."
         if self.least <= 0.0:
-            return f"Not refuted: a classifier of this kind {within} may have no covariance at all. {limits}"
+            return f"Not refuted: a {self.kind} of this kind {within} may have no covariance at all. {limits}"
         if self.norm == "sum" and len(self.columns) > 1:
             what = f"add up to less than {self.least:.4g} (this one's: {self.attained:.4g})"
-            return f"Proved: of no classifier of this kind {within} the relative covariances {what}. {limits}"
+            return f"Proved: of no {self.kind} of this kind {within} the relative covariances {what}. {limits}"
         each = [f"{self.least * unit:.4g} with {name} = {category}" for name, category, unit in self.columns]
         what = each[0] if len(each) == 1 else f"all of these at once: {', '.join(each)}"
         times = f"{self.attained / self.least:.4g}"
         share = "which this one attains" if times == "1" else f"this one has {times} times that"
-        return f"Proved: no classifier of this kind {within} has a covariance below {what} ({share}). {limits}"
+        return f"Proved: no {self.kind} of this kind {within} has a covariance below {what} ({share}). {limits}"
 
 
 def prove_necessity(

@@ -135,7 +135,7 @@ class Curvature:
 def hessian_weights(problem: Problem, point: Point) -> Array:
     """Return ``l''`` at a point, (N,), or a stand-in where no row is curved."""
     if point.n_curved == 0:  # a loss that is straight here, as the smoothed hinge at 0: bend it by its slope
-        return point.alpha / problem.weight
+        return np.abs(point.alpha) / problem.weight
     return point.curvature
 
 
