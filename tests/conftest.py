@@ -26,6 +26,7 @@ import pytest
 
 import recompute
 import recompute_classes
+import recompute_regression
 from cluster_fixtures import dask_client, spark_cluster, spark_session  # noqa: F401  (fixtures)
 
 hypothesis.settings.register_profile("fairmargin", deadline=None)
@@ -91,7 +92,7 @@ class FitCheck:
         self._undo = []
 
     def install(self):
-        from fairmargin import FairMultinomialLogisticRegression, FairnessFrontier, FairSVC
+        from fairmargin import FairMultinomialLogisticRegression, FairnessFrontier, FairRegressor, FairSVC
         from fairmargin.base import FairClassifier
 
         self._replace(warnings, "warn", self._listen(warnings.warn))
@@ -100,6 +101,8 @@ class FitCheck:
                 self._replace(cls, "fit", self._checked(vars(cls)["fit"], lambda model: [model]))
         several = FairMultinomialLogisticRegression
         self._replace(several, "fit", self._checked(several.fit, lambda model: [model], recompute_classes.faults))
+        regression = self._checked(FairRegressor.fit, lambda model: [model], recompute_regression.faults)
+        self._replace(FairRegressor, "fit", regression)
         self._replace(FairnessFrontier, "fit", self._checked(FairnessFrontier.fit, lambda model: model.estimators_))
 
     def remove(self):
@@ -158,7 +161,7 @@ class FitCheck:
             if faults is None:
                 found = recompute.faults(model, *recompute.trained(model, rows, y, sample_weight, people, strata))
             else:
-                found = faults(model, X, y, sample_weight, people)
+                found = faults(model, X, y, sample_weight, people, *([] if strata is None else [strata]))
             if found and "ApproximationWarning" not in heard:
                 pytest.fail(f"{model!r} is called solved, but: {'; '.join(found)}", pytrace=False)
 

@@ -18,6 +18,7 @@ class HingeLoss(Loss):
 
     name = "hinge"
     smooth = False
+    corner: float | Array = 1.0  # the margin beyond which there is no loss
 
     def value(self, m: Array) -> Array:
         """Return ``max(0, 1 - m)``."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.losses import Loss
+from fairmargin.losses import HingeLoss, Loss
 
-__all__ = ["HuberLoss", "PinballEnvelope", "PinballLoss", "ResidualLoss", "SquaredError"]
+__all__ = ["HingeAtTarget", "HuberLoss", "PinballEnvelope", "PinballLoss", "ResidualLoss", "SquaredError"]
 
 Array = NDArray[np.float64]
 
@@ -167,3 +167,31 @@ class PinballEnvelope(ResidualLoss):
         """Return ``1 / width`` within the corner."""
         u = (self._corner - m) / self.width
         return np.where((u > self.quantile - 1.0) & (u < self.quantile), 1.0 / self.width, 0.0)
+
+
+class HingeAtTarget(HingeLoss):
+    """``max(0, t_i - f)``: the pinball loss less its linear part ``(1 - q) (f - t_i)``.
+
+    Parameters
+    ----------
+    target : (N,)
+    """
+
+    def __init__(self, target: Array) -> None:
+        self.corner = target
+
+    def of(self, people: slice | NDArray[np.intp]) -> HingeAtTarget:
+        """Return the loss of some of the rows."""
+        return HingeAtTarget(np.asarray(self.corner)[people])
+
+    def value(self, m: Array) -> Array:
+        """Return ``max(0, t - m)``."""
+        return np.maximum(self.corner - m, 0.0)
+
+    def derivative(self, m: Array) -> Array:
+        """Return -1 below the target and 0 above: one subgradient."""
+        return np.where(m < self.corner, -1.0, 0.0)
+
+    def dual_terms(self, m: Array, a: Array) -> Array:
+        """Return ``a t``, for every ``a`` in ``[0, 1]``."""
+        return a * self.corner

@@ -5,11 +5,16 @@
 
 is the proximal point method on the dual, as for the hinge loss (:mod:`fairmargin.solvers.hinge.multipliers`): it
 converges for every width ``h``, faster the smaller ``h`` is, and ends after finitely many rounds. Any ``a`` within its box
-proves a dual bound. Without a penalty the problem is a linear program, which HiGHS solves where the rounds do not.
+proves a dual bound.
+
+Where the rounds stall, an interior-point method takes over: less its linear part ``(1 - q) (f - t)`` the pinball loss is a
+hinge loss whose corner is at the target, so that it is the one of :mod:`fairmargin.solvers.hinge.interior_point`. Without
+a penalty the problem is a linear program, and HiGHS is the last resort.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -18,11 +23,13 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from fairmargin.problem import Solution, Status
-from fairmargin.regression.losses import PinballEnvelope
+from fairmargin.regression.losses import HingeAtTarget, PinballEnvelope
 from fairmargin.regression.problem import QuantileProblem
 from fairmargin.solvers import Accuracy, Start, solve
+from fairmargin.solvers.hinge import solve_interior_point
+from fairmargin.solvers.matrix_free import is_affordable
 from fairmargin.solvers.newton import solve_newton
-from fairmargin.tolerances import PATIENCE, ROUNDING
+from fairmargin.tolerances import ROUNDING
 
 __all__ = ["solve_quantile"]
 
@@ -31,6 +38,8 @@ Array = NDArray[np.float64]
 # Of the corner, in units in which targets have a spread of about one: in the first round, where dual variables of a
 # problem nearby are known, the least, and the factor from round to round. As for the hinge loss, where they were tuned.
 _FIRST, _WARM, _LEAST, _SHRINK = 0.5, 0.005, 1e-10, 0.2
+_PATIENCE = 2  # rounds without progress before another method is tried
+_MOST = 30  # iterations of a round, which usually takes five
 _COARSE = 1e-3  # gap of the first rounds: the dual variables hardly get better by finer ones
 
 
@@ -42,11 +51,20 @@ def solve_quantile(
     accuracy = Accuracy() if accuracy is None else accuracy
     with np.errstate(over="ignore", invalid="ignore"):
         best = _rounds(problem, start, accuracy)
-        if best.certificate.status != "solved" and not np.any(problem.ridge):
-            other = _linear_program(problem, accuracy)
-            if other is not None and _badness(other) < _badness(best):
-                best = other
+        for other in _other_solvers(problem):
+            if best.certificate.status == "solved":
+                break
+            found = other(problem, accuracy)
+            if found is not None and _badness(found) < _badness(best):
+                best = found
         return _centre_flat_intercept(problem, best, accuracy.tol)
+
+
+def _other_solvers(problem: QuantileProblem) -> list[Callable[[QuantileProblem, Accuracy], Solution | None]]:
+    """Return what else can solve a problem, where there is memory for it."""
+    if not is_affordable(problem):
+        return []
+    return [_interior_point] if np.any(problem.ridge) else [_interior_point, _linear_program]
 
 
 def _badness(solution: Solution) -> tuple[bool, float]:
@@ -64,7 +82,8 @@ def _rounds(problem: QuantileProblem, start: Start | None, accuracy: Accuracy) -
     best, n_iter, gap, stalled = None, 0, 10 * _COARSE, 0
     while True:
         envelope = PinballEnvelope(loss.target, loss.quantile, width, dual)
-        inner = Accuracy(max(min(gap, _COARSE), accuracy.tol) / 10, max(1, accuracy.max_iter - n_iter))
+        most = min(_MOST, max(1, accuracy.max_iter - n_iter))
+        inner = Accuracy(max(min(gap, _COARSE), accuracy.tol) / 10, most)
         found = solve_newton(replace(problem, loss=envelope), start=at, accuracy=inner)
         n_iter += found.certificate.n_iter
         dual = -envelope.derivative(found.scores)
@@ -73,7 +92,8 @@ def _rounds(problem: QuantileProblem, start: Start | None, accuracy: Accuracy) -
         gap = solution.certificate.gap
         stalled = 0 if best is None or gap < 0.5 * best.certificate.gap else stalled + 1
         best = solution if best is None or _badness(solution) < _badness(best) else best
-        if best.certificate.status == "solved" or is_spent or width < _LEAST or stalled >= PATIENCE:
+        is_over = found.certificate.status != "solved" or width < _LEAST or stalled >= _PATIENCE
+        if best.certificate.status == "solved" or is_spent or is_over:
             return replace(best, certificate=replace(best.certificate, n_iter=n_iter))
         at, width = Start(found.theta, found.multipliers), width * _SHRINK
 
@@ -89,6 +109,21 @@ def _certified(
     )
     alpha = problem.balanced(alpha, found.multipliers, sums)
     return replace(found, alpha=alpha, certificate=proof, hessian=None)
+
+
+def _interior_point(problem: QuantileProblem, accuracy: Accuracy) -> Solution:
+    """Return the solution of the hinge problem with a linear term that this problem is."""
+    q, weight = problem.pinball.quantile, problem.weight
+    pull = (1.0 - q) * problem.design.rmatvec(weight)
+    tilt = pull if problem.tilt is None else problem.tilt + pull
+    offset = problem.offset - (1.0 - q) * float(weight @ problem.pinball.target)
+    loss = HingeAtTarget(problem.pinball.target)
+    # Half the tolerance: the proof is made anew for the pinball loss, whose dual variables are balanced differently.
+    half = replace(accuracy, tol=0.5 * accuracy.tol)
+    found = solve_interior_point(replace(problem, loss=loss, tilt=tilt, offset=offset), accuracy=half)
+    dual = problem.clip_dual(found.alpha - (1.0 - q) * weight) / weight
+    ending = found.certificate.status
+    return _certified(problem, found, dual, accuracy.tol, found.certificate.n_iter, ending if ending != "solved" else "inaccurate")
 
 
 def _linear_program(problem: QuantileProblem, accuracy: Accuracy) -> Solution | None:

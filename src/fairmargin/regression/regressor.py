@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-import fairmargin.regression.quantile  # noqa: F401  (registers the solver of the quantile loss)
+import fairmargin.regression.pieces
+import fairmargin.regression.quantile  # noqa: F401  (these two register solvers)
 from fairmargin.constraints import Constraint, CovarianceBound
 from fairmargin.formulations import Outcome, certify_function, warn_unless_solved
 from fairmargin.notions import get_notion

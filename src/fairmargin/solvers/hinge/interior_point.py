@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.losses import HingeLoss
 from fairmargin.problem import DualSums, Problem, Solution, Status
 from fairmargin.solvers.contract import Accuracy, Start
 from fairmargin.solvers.quadratic_step import STEP_SHARE, Factor, longest_step, solve_box_dual
@@ -102,6 +103,12 @@ def solve_interior_point(
     return replace(best, certificate=replace(best.certificate, status=ending, n_iter=n_iter))
 
 
+def _corner(problem: Problem) -> float | Array:
+    """Return the margin where the loss bends: 1, unless every row has a corner of its own."""
+    assert isinstance(problem.loss, HingeLoss)
+    return problem.loss.corner
+
+
 def _of_order_one(problem: Problem) -> tuple[Problem, float]:
     """Return the problem with its objective divided by a number, whatever C is, and that number."""
     unit = float(np.mean(problem.weight))
@@ -148,7 +155,7 @@ def _central_point(problem: Problem, rows: _Rows, theta: Array, mu: float = 1.0)
     """Return the variables that belong to ``theta`` on the central path at ``mu``."""
     scores = problem.design.matvec(theta)
     c = problem.weight
-    short = problem.y * scores - 1.0  # = s - xi
+    short = problem.y * scores - _corner(problem)  # = s - xi
     # s solves  c s^2 - (c short + 2 mu) s + mu short = 0  for the larger root; xi = s - short.
     half = 0.5 * (short + 2.0 * mu / c)
     root = np.sqrt(np.maximum(half**2 - mu * short / c, 0.0))
@@ -171,7 +178,7 @@ def _iterate(problem: Problem, rows: _Rows, at: _Point, scores: Array, pull: Arr
     D = 1.0 / (at.s / at.alpha + at.xi / at.beta)
     H = problem.design.sandwich(D) + np.diag(problem.ridge)
     system = _System(problem, rows, at, Factor(H), D)
-    missed = y * scores + at.xi - 1.0 - at.s
+    missed = y * scores + at.xi - _corner(problem) - at.s
     dual = problem.penalty_gradient(at.theta) - pull + rows.A_range.T @ (at.up - at.down) + rows.A_equal.T @ at.equal
     n_pairs = 2 * len(c) + rows.has_upper.sum() + rows.has_lower.sum()
     mu = _complementarity(at, rows) / n_pairs
