@@ -1,8 +1,8 @@
 """What a fitted regression is worth, computed from its public attributes alone, in numpy.
 
-Objective and bounded quantities come from ``coef_`` and ``intercept_``. For the smooth losses the dual bound is computed
-once more: the slopes of the losses at the fitted residuals and ``multipliers_`` give a lower bound on the objective of
-every feasible function. Tolerances are those of ``recompute.py``.
+Objective and bounded quantities come from ``coef_`` and ``intercept_``. For the smooth losses the dual bound is
+computed once more: the slopes of the losses at the fitted residuals and ``multipliers_`` give a lower bound on the
+objective of every feasible function. Tolerances are those of ``recompute.py``.
 """
 
 import numpy as np
@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from fairmargin.categories import CodedMatrix
 from recompute import EPS, FEASIBLE, STATED, column, named_columns, sample_weights
 
-# Gap of a dual bound that is made of the fitted residuals rather than of the solver's dual variables: what is scaled down
-# for the intercept is of the size of the gradient, about the root of the gap.
+# Gap of a dual bound that is made of the fitted residuals rather than of the solver's dual variables: what is scaled
+# down for the intercept is of the size of the gradient, about the root of the gap.
 PROVED = 1e-5
 
 
@@ -91,7 +91,8 @@ class RecomputedRegression:
         """Return a lower bound on the objective of every feasible function, near the fitted one where unpenalised."""
         slope = self.slope.copy()
         found = list(zip(self.model.multipliers_, self.functionals(), strict=True))
-        # An unpenalised intercept wants the dual variables to add up to what the multipliers pull: scale one sign down.
+        # An unpenalised intercept wants the dual variables to add up to what the multipliers pull: scale one sign
+        # down.
         level = float(self.c @ slope) - sum(nu * float(u.sum()) for nu, (_, u, _) in found)
         if self.model.fit_intercept and level != 0:
             side = np.sign(slope) == np.sign(level)
@@ -126,11 +127,17 @@ def bounded_faults(seen):
     model, found = seen.model, []
     asked = model.constraint if isinstance(model.constraint, list | tuple) else [model.constraint]
     asked = [c() if isinstance(c, type) else c for c in asked]
-    kinds = {"CovarianceBound": "covariance", "GroupMeansBound": "difference of means", "CalibrationBound": "mean residual"}
+    kinds = {
+        "CovarianceBound": "covariance",
+        "GroupMeansBound": "difference of means",
+        "CalibrationBound": "mean residual",
+    }
     for label, u, middle in seen.functionals():
         quantity, name = label[0], label[1]
         value = float(u @ seen.f) - middle
-        room = float(np.abs(u) @ (seen.errors + EPS * np.abs(seen.y))) + FEASIBLE * float(np.abs(u) @ np.abs(seen.f - middle))
+        room = float(np.abs(u) @ (seen.errors + EPS * np.abs(seen.y))) + FEASIBLE * float(
+            np.abs(u) @ np.abs(seen.f - middle)
+        )
         room += FEASIBLE * float(np.abs(u) @ np.abs(seen.y - np.median(seen.y)))
         for constraint in asked:
             if kinds.get(type(constraint).__name__) != quantity or getattr(constraint, "relative", False):

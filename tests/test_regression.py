@@ -108,11 +108,15 @@ def test_pinball_envelope_is_a_moreau_envelope():
     np.testing.assert_allclose(loss.value(f), least, atol=1e-7)
 
 
-@pytest.mark.parametrize("make", [SquaredError, lambda t: HuberLoss(t, 0.7), lambda t: PinballEnvelope(t, 0.3, 0.5, 0 * t)])
+@pytest.mark.parametrize(
+    "make", [SquaredError, lambda t: HuberLoss(t, 0.7), lambda t: PinballEnvelope(t, 0.3, 0.5, 0 * t)]
+)
 def test_derivatives_match_finite_differences(make):
     rng = np.random.default_rng(0)
     loss, f, step = make(rng.normal(size=50)), rng.normal(size=50), 1e-6
-    np.testing.assert_allclose((loss.value(f + step) - loss.value(f - step)) / (2 * step), loss.derivative(f), atol=1e-6)
+    np.testing.assert_allclose(
+        (loss.value(f + step) - loss.value(f - step)) / (2 * step), loss.derivative(f), atol=1e-6
+    )
     change = (loss.derivative(f + step) - loss.derivative(f - step)) / (2 * step)
     np.testing.assert_allclose(change, loss.second_derivative(f), atol=1e-5)
     np.testing.assert_allclose(loss.of(slice(3, 9)).value(f[3:9]), loss.value(f)[3:9])
@@ -196,7 +200,9 @@ def test_multipliers_are_shadow_prices(loss):
     step, at = 1e-3, 0.2
 
     def fitted(c):
-        return FairRegressor(loss=loss, constraint=GroupMeansBound({"sex": c})).fit(100 * X, 50 * y, sensitive_features=Z)
+        return FairRegressor(loss=loss, constraint=GroupMeansBound({"sex": c})).fit(
+            100 * X, 50 * y, sensitive_features=Z
+        )
 
     model = fitted(50 * at)
     price = (fitted(50 * (at - step)).certificate_.objective - model.certificate_.objective) / (50 * step)
@@ -280,7 +286,9 @@ def test_an_exact_fit_is_solved():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_without_intercept(loss):
     X, y, Z = people(17)
-    model = FairRegressor(loss=loss, fit_intercept=False, constraint=GroupMeansBound(0.1)).fit(X, y, sensitive_features=Z)
+    model = FairRegressor(loss=loss, fit_intercept=False, constraint=GroupMeansBound(0.1)).fit(
+        X, y, sensitive_features=Z
+    )
     assert model.intercept_ == 0.0
     assert difference(model, X, Z["sex"]) <= 0.1 + 1e-9
 

@@ -138,8 +138,8 @@ def loss_increase(value: float, best: float, problem: Problem) -> float:
     """Return ``value / best - 1``, where a share of the best objective means something."""
     if not best > ROUNDING * problem.at_zero:
         raise ValueError(
-            "The data can be fitted or separated without any loss, and a share of a loss of zero means nothing; set a "
-            "finite C."
+            "The data can be fitted or separated without any loss, and a share of a loss of zero means nothing; set "
+            "a finite C."
         )
     return value / best - 1.0
 

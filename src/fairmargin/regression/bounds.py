@@ -58,8 +58,8 @@ class GroupMeansBound(_GroupBound):
     """Bound the difference of mean predictions between any two groups of an attribute.
 
     ``|mean of f over group g - mean of f over group h| <= difference``, in the units of ``y`` and with the sample
-    weights; within each stratum where there are strata. Of a binary attribute the difference is the covariance divided by
-    ``share (1 - share)``.
+    weights; within each stratum where there are strata. Of a binary attribute the difference is the covariance
+    divided by ``share (1 - share)``.
 
     Parameters
     ----------
@@ -84,8 +84,9 @@ class GroupMeansBound(_GroupBound):
 class CalibrationBound(_GroupBound):
     """Bound the mean residual of every group: no group is over- or underestimated on average by more than ``c``.
 
-    ``|mean of y - f over group g| <= c``, in the units of ``y`` and with the sample weights; of each group within each
-    stratum where there are strata. The loss may be any, but with the quantile loss predictions are not meant to be means.
+    ``|mean of y - f over group g| <= c``, in the units of ``y`` and with the sample weights; of each group within
+    each stratum where there are strata. The loss may be any, but with the quantile loss predictions are not meant to
+    be means.
 
     Parameters
     ----------

@@ -31,8 +31,8 @@ Array = NDArray[np.float64]
 class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
     """The frontier of loss against covariance of a :class:`FairRegressor`, every point of it a fitted regression.
 
-    The points are ``min L s.t. |cov_k| <= a |cov*_k|`` for factors ``a`` evenly spaced from 1 to 0, each started from its
-    neighbours and with its own certificate.
+    The points are ``min L s.t. |cov_k| <= a |cov*_k|`` for factors ``a`` evenly spaced from 1 to 0, each started
+    from its neighbours and with its own certificate.
 
     Parameters
     ----------
@@ -44,10 +44,11 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
     ----------
     estimators_ : list of fitted estimators, one per point
     table_ : pandas.DataFrame, one row per point
-        ``factor``, ``objective``, ``loss_increase`` (over the unconstrained objective), ``covariance[attribute=category]``,
-        ``multiplier[...]`` (its size is the shadow price) and, for the training data and each set given to ``fit``,
-        ``train_loss`` (mean), ``train_r2``, ``train_mae``, ``train_covariance`` (the largest) and
-        ``train_mean_difference`` (the largest difference of mean predictions between two groups of an attribute).
+        ``factor``, ``objective``, ``loss_increase`` (over the unconstrained objective),
+        ``covariance[attribute=category]``, ``multiplier[...]`` (its size is the shadow price) and, for the training
+        data and each set given to ``fit``, ``train_loss`` (mean), ``train_r2``, ``train_mae``, ``train_covariance``
+        (the largest) and ``train_mean_difference`` (the largest difference of mean predictions between two groups of
+        an attribute).
 
     Examples
     --------
@@ -87,7 +88,8 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         X, y, sample_weight, sensitive_features, strata
             As in the estimator's ``fit``. The steps of a pipeline before the last are fitted once.
         eval_set : tuple (X, y, sensitive_features) or mapping from name to such tuples, optional
-            Further data to measure every point on; a tuple alone is called "test". A fourth entry is its sample weight.
+            Further data to measure every point on; a tuple alone is called "test". A fourth entry is its sample
+            weight.
         """
         head, last = self._split(X, y)
         prototype = clone(last).set_params(constraint=CovarianceBound(relative=True))
@@ -151,8 +153,9 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
     ) -> Any:
         """Return the fitted regression that answers one question.
 
-        ``max_loss_increase=0.02``: the point of least covariance within 2% of the best objective. ``covariance=0.1`` or
-        ``mean_difference=0.5``: the point of least loss whose largest one, on the data called ``on``, is within that.
+        ``max_loss_increase=0.02``: the point of least covariance within 2% of the best objective. ``covariance=0.1``
+        or ``mean_difference=0.5``: the point of least loss whose largest one, on the data called ``on``, is within
+        that.
         """
         check_is_fitted(self)
         asked = {"covariance": covariance, "mean_difference": mean_difference, "max_loss_increase": max_loss_increase}
@@ -168,7 +171,9 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         reached = self.table_[f"{on}_{what}"].to_numpy()
         found = np.flatnonzero(reached <= limit + 1e-12 * (1.0 + np.abs(reached).max()))
         if not len(found):
-            raise ValueError(f"No point of the frontier has a {what} within {limit!r}; the least is {reached.min():.3g}.")
+            raise ValueError(
+                f"No point of the frontier has a {what} within {limit!r}; the least is {reached.min():.3g}."
+            )
         return self.estimators_[int(found[0])]
 
 
@@ -209,7 +214,11 @@ def _measures(
         f"{name}_mae": float(mean_absolute_error(actual, predicted, sample_weight=weight)),
         f"{name}_covariance": float(np.abs(covariance).max()),
     }
-    spans = [_span(a.group_weights(weight * predicted), a.group_weights(weight)) for a in sensitive.attributes if not a.is_numeric]
+    spans = [
+        _span(a.group_weights(weight * predicted), a.group_weights(weight))
+        for a in sensitive.attributes
+        if not a.is_numeric
+    ]
     if spans:
         found[f"{name}_mean_difference"] = max(spans)
     return found

@@ -52,7 +52,9 @@ class Functionals:
 
     def series(self, values: Array, name: str) -> pd.Series:
         """Return one number per functional, indexed by quantity, attribute and category."""
-        return pd.Series(np.asarray(values, dtype=float), index=pd.MultiIndex.from_tuples(self.labels, names=_LEVELS), name=name)
+        return pd.Series(
+            np.asarray(values, dtype=float), index=pd.MultiIndex.from_tuples(self.labels, names=_LEVELS), name=name
+        )
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,8 @@ def _members(attribute: Attribute) -> Array:
 def bounded_by(constraint: Any, compared: Compared, target: Array) -> Functionals:
     """Return the functionals that a constraint bounds; ``target`` (N,) is in the units of the bounds."""
     raise ValueError(
-        "constraint must be None, CovarianceBound, GroupMeansBound, CalibrationBound, a list of these, or LossBound, got "
-        f"{constraint!r}."
+        "constraint must be None, CovarianceBound, GroupMeansBound, CalibrationBound, a list of these, or LossBound, "
+        f"got {constraint!r}."
     )
 
 
@@ -122,7 +124,9 @@ def _(constraint: GroupMeansBound, compared: Compared, target: Array) -> Functio
             )
         for cells in find_cells(compared, attribute):
             found += [(h, g, bound) for g, h in combinations(cells, 2)]
-    labels = [("difference of means", h.attribute, _among(f"{h.category} - {g.category}", h.among)) for h, g, _ in found]
+    labels = [
+        ("difference of means", h.attribute, _among(f"{h.category} - {g.category}", h.among)) for h, g, _ in found
+    ]
     columns = [h.column - g.column for h, g, _ in found]
     return _absolute(labels, columns, [0.0] * len(found), [bound for *_, bound in found], len(target))
 
@@ -140,7 +144,9 @@ def _(constraint: CalibrationBound, compared: Compared, target: Array) -> Functi
     return _absolute(labels, [cell.column for cell, _ in found], middle, [bound for _, bound in found], len(target))
 
 
-def _absolute(labels: list[Any], columns: list[Array], middle: list[float], bound: list[float], n: int) -> Functionals:
+def _absolute(
+    labels: list[Any], columns: list[Array], middle: list[float], bound: list[float], n: int
+) -> Functionals:
     K = len(labels)
     u = np.column_stack(columns) if K else np.empty((n, 0))
     return Functionals(labels, u, np.array(middle), np.array(bound), np.zeros(K, dtype=bool))

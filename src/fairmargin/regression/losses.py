@@ -1,8 +1,8 @@
 """Losses of a residual, as losses of a score with one target per row.
 
 The problem of :mod:`fairmargin.problem` has losses ``l(y_i f(x_i))``. With ``y_i = 1`` and a target per row,
-``l_i(f) = rho(t_i - f)``, the same problem, solvers and certificate serve regression. The dual variable ``a = -l_i'(f) =
-rho'(t_i - f)`` is of either sign here, and the dual term is ``-l_i*(-a) = a t_i - rho*(a)``.
+``l_i(f) = rho(t_i - f)``, the same problem, solvers and certificate serve regression. The dual variable ``a =
+-l_i'(f) = rho'(t_i - f)`` is of either sign here, and the dual term is ``-l_i*(-a) = a t_i - rho*(a)``.
 """
 
 from __future__ import annotations

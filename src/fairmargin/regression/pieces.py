@@ -1,13 +1,13 @@
 """The last digits of a piecewise quadratic regression without a penalty.
 
-The squared loss is quadratic and the Huber loss is piecewise. Once Newton's method has come to the piece of the optimum
-and knows which rows of A are at a bound, the optimum and its multipliers solve one linear system,
+The squared loss is quadratic and the Huber loss is piecewise. Once Newton's method has come to the piece of the
+optimum and knows which rows of A are at a bound, the optimum and its multipliers solve one linear system,
 
     [ H  A' ] [ step ]   [ -gradient       ]
     [ A  0  ] [ nu   ] = [ bound - A theta ].
 
-Without a penalty the dual bound is linear in what the multipliers leave of the gradient, so that they are needed to the
-last digit, also where few rows are curved and ``H`` alone is singular.
+Without a penalty the dual bound is linear in what the multipliers leave of the gradient, so that they are needed to
+the last digit, also where few rows are curved and ``H`` alone is singular.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     subject to            lower <= A theta <= upper
 
 Three things differ. The dual variables have either sign, so that the row that is scaled down for an unpenalised
-intercept is the one of largest or of least ``alpha``. A loss of zero is an exact fit and no sign of separable data. And
-targets may be fitted so closely that the objective drowns in the rounding of the dual terms, whose size is that of the
-objective at ``theta = 0``: gaps are relative to the objective, or to :data:`LEAST_SHARE` of the one at zero.
+intercept is the one of largest or of least ``alpha``. A loss of zero is an exact fit and no sign of separable data.
+And targets may be fitted so closely that the objective drowns in the rounding of the dual terms, whose size is that
+of the objective at ``theta = 0``: gaps are relative to the objective, or to :data:`LEAST_SHARE` of the one at zero.
 """
 
 from __future__ import annotations

@@ -4,12 +4,13 @@
     a_i   <- clip(a_i + (t_i - f_i) / h, q - 1, q)
 
 is the proximal point method on the dual, as for the hinge loss (:mod:`fairmargin.solvers.hinge.multipliers`): it
-converges for every width ``h``, faster the smaller ``h`` is, and ends after finitely many rounds. Any ``a`` within its box
-proves a dual bound.
+converges for every width ``h``, faster the smaller ``h`` is, and ends after finitely many rounds. Any ``a`` within
+its box proves a dual bound.
 
-Where the rounds stall, an interior-point method takes over: less its linear part ``(1 - q) (f - t)`` the pinball loss is a
-hinge loss whose corner is at the target, so that it is the one of :mod:`fairmargin.solvers.hinge.interior_point`. Without
-a penalty the problem is a linear program, and HiGHS is the last resort.
+Where the rounds stall, an interior-point method takes over: less its linear part ``(1 - q) (f - t)`` the pinball
+loss is a hinge loss whose corner is at the target, so that it is the one of
+:mod:`fairmargin.solvers.hinge.interior_point`. Without a penalty the problem is a linear program, and HiGHS is the
+last resort.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ __all__ = ["solve_quantile"]
 Array = NDArray[np.float64]
 
 # Of the corner, in units in which targets have a spread of about one: in the first round, where dual variables of a
-# problem nearby are known, the least, and the factor from round to round. As for the hinge loss, where they were tuned.
+# problem nearby are known, the least, and the factor from round to round. As for the hinge loss, where they were
+# tuned.
 _FIRST, _WARM, _LEAST, _SHRINK = 0.5, 0.005, 1e-10, 0.2
 _PATIENCE = 2  # rounds without progress before another method is tried
 _MOST = 30  # iterations of a round, which usually takes five
@@ -88,7 +90,9 @@ def _rounds(problem: QuantileProblem, start: Start | None, accuracy: Accuracy) -
         n_iter += found.certificate.n_iter
         dual = -envelope.derivative(found.scores)
         is_spent = n_iter >= accuracy.max_iter
-        solution = _certified(problem, found, dual, accuracy.tol, n_iter, "iteration limit" if is_spent else "inaccurate")
+        solution = _certified(
+            problem, found, dual, accuracy.tol, n_iter, "iteration limit" if is_spent else "inaccurate"
+        )
         gap = solution.certificate.gap
         stalled = 0 if best is None or gap < 0.5 * best.certificate.gap else stalled + 1
         best = solution if best is None or _badness(solution) < _badness(best) else best
@@ -104,9 +108,7 @@ def _certified(
     """Return a point with the proof that dual variables ``a`` give, for the pinball loss itself."""
     alpha = problem.weight * dual
     sums = problem.dual_sums(found.scores, alpha)
-    proof = problem.certify(
-        found.theta, found.multipliers, found.scores, sums, tol=tol, n_iter=n_iter, ending=ending
-    )
+    proof = problem.certify(found.theta, found.multipliers, found.scores, sums, tol=tol, n_iter=n_iter, ending=ending)
     alpha = problem.balanced(alpha, found.multipliers, sums)
     return replace(found, alpha=alpha, certificate=proof, hessian=None)
 
@@ -123,7 +125,9 @@ def _interior_point(problem: QuantileProblem, accuracy: Accuracy) -> Solution:
     found = solve_interior_point(replace(problem, loss=loss, tilt=tilt, offset=offset), accuracy=half)
     dual = problem.clip_dual(found.alpha - (1.0 - q) * weight) / weight
     ending = found.certificate.status
-    return _certified(problem, found, dual, accuracy.tol, found.certificate.n_iter, ending if ending != "solved" else "inaccurate")
+    return _certified(
+        problem, found, dual, accuracy.tol, found.certificate.n_iter, ending if ending != "solved" else "inaccurate"
+    )
 
 
 def _linear_program(problem: QuantileProblem, accuracy: Accuracy) -> Solution | None:

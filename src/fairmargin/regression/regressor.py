@@ -45,31 +45,31 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
     """Linear regression under fairness constraints.
 
     Minimises ``C sum_i s_i loss(y_i - f(x_i)) + 1/2 ||w||^2`` with ``f(x) = w.x + b`` subject to what ``constraint``
-    asks of the predictions. Provably optimal: ``certificate_`` holds the duality gap. The sensitive attributes are used in
-    ``fit`` and never in ``predict``.
+    asks of the predictions. Provably optimal: ``certificate_`` holds the duality gap. The sensitive attributes are
+    used in ``fit`` and never in ``predict``.
 
     Parameters
     ----------
     C : float, default=1.0
-        Weight of the loss against the penalty. ``inf`` drops the penalty. With the squared loss ``C`` is ``1 / alpha`` of
-        ``sklearn.linear_model.Ridge``.
+        Weight of the loss against the penalty. ``inf`` drops the penalty. With the squared loss ``C`` is ``1 /
+        alpha`` of ``sklearn.linear_model.Ridge``.
     loss : {"squared_error", "huber", "quantile"}, default="squared_error"
-        ``r^2 / 2``; the same up to ``|r| = delta`` and its tangents beyond; or the pinball loss, ``q r`` for positive and
-        ``(q - 1) r`` for negative residuals, which is solved exactly, without smoothing.
+        ``r^2 / 2``; the same up to ``|r| = delta`` and its tangents beyond; or the pinball loss, ``q r`` for
+        positive and ``(q - 1) r`` for negative residuals, which is solved exactly, without smoothing.
     delta : float, default=1.35
         With ``loss="huber"``: where it turns straight, in the units of ``y``.
     quantile : float, default=0.5
         With ``loss="quantile"``: ``q``, strictly between 0 and 1.
     constraint : constraint, list of constraints or None, default=CovarianceBound
         ``CovarianceBound`` (on the covariance of the predictions with each sensitive column), ``GroupMeansBound`` (on
-        the differences of the groups' mean predictions), ``CalibrationBound`` (on the groups' mean residuals), or several
-        of these in a list; or ``LossBound`` (the least covariance within a share of the best objective). Bounds are in the
-        units of ``y``. A class stands for its defaults; None gives the unconstrained regression.
+        the differences of the groups' mean predictions), ``CalibrationBound`` (on the groups' mean residuals), or
+        several of these in a list; or ``LossBound`` (the least covariance within a share of the best objective).
+        Bounds are in the units of ``y``. A class stands for its defaults; None gives the unconstrained regression.
     fit_intercept : bool, default=True
         Whether to learn an intercept, which is never penalised.
     tol : float, default=1e-9
-        Duality gap at which to stop, relative to the objective or, of a nearly exact fit, to 1e-6 of the objective of the
-        best constant.
+        Duality gap at which to stop, relative to the objective or, of a nearly exact fit, to 1e-6 of the objective
+        of the best constant.
     max_iter : int, default=200
         Iterations after which to stop with a ``ConvergenceWarning``.
 
@@ -81,8 +81,8 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
         Covariance of the predictions with each sensitive column, of this function and of the unconstrained one. None
         without sensitive features.
     group_means_, group_residuals_ : pandas.Series
-        Mean prediction and mean of ``y - f(x)`` of every group of every attribute that has groups (and of every stratum)
-        on the training data. None without sensitive features.
+        Mean prediction and mean of ``y - f(x)`` of every group of every attribute that has groups (and of every
+        stratum) on the training data. None without sensitive features.
     multipliers_ : pandas.Series
         Lagrange multipliers of what was bounded, by quantity, attribute and category. Their size is the shadow price:
         what one unit less of a bound would add to the objective.
@@ -90,8 +90,9 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
         Objective, dual bound, relative gap, largest violation, iterations and status, of the fitted function on the
         training data.
     factor_, loss_increase_, necessity_
-        With ``LossBound``, as in the classifiers: the share of the unconstrained covariance that is left, the objective
-        relative to the unconstrained one, less 1, and what is proved about every regression within the bound.
+        With ``LossBound``, as in the classifiers: the share of the unconstrained covariance that is left, the
+        objective relative to the unconstrained one, less 1, and what is proved about every regression within the
+        bound.
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X had string column names
@@ -294,7 +295,9 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
         else:
             self.multipliers_ = columns.series(units.multipliers(nu), "multiplier")
         assert task.target is not None
-        cells = [c for a in columns.sensitive.attributes if not a.is_numeric for s in find_cells(columns, a) for c in s]
+        cells = [
+            c for a in columns.sensitive.attributes if not a.is_numeric for s in find_cells(columns, a) for c in s
+        ]
         self.group_means_ = _by_cell(cells, predicted, weight, "mean prediction")
         actual = units.centre + units.scale * task.target
         self.group_residuals_ = _by_cell(cells, actual - predicted, weight, "mean residual")

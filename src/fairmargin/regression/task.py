@@ -1,8 +1,8 @@
 """From checked people to a regression problem in convenient units, and what a constraint means for it.
 
 Targets are centred (where there is an intercept) and divided by a power of two near their spread, so that solvers see
-numbers of size one whatever the units of ``y``: ``y = centre + scale t`` and ``f = centre + scale f~``. Then ``L(w, b) =
-unit L~(w~, b~)`` for weights of the losses that make the two terms of the objective grow alike.
+numbers of size one whatever the units of ``y``: ``y = centre + scale t`` and ``f = centre + scale f~``. Then ``L(w,
+b) = unit L~(w~, b~)`` for weights of the losses that make the two terms of the objective grow alike.
 """
 
 from __future__ import annotations
@@ -125,9 +125,7 @@ def make_regression_task(
     """Write down the problem, with covariance rows where there are sensitive features."""
     task = make_task(data, loss, C, fit_intercept, tol, max_iter)
     problem = as_regression(task.problem, loss)
-    return RegressionTask(
-        problem, data, task.compared, tol, max_iter, task.feature_map, units=units, target=target
-    )
+    return RegressionTask(problem, data, task.compared, tol, max_iter, task.feature_map, units=units, target=target)
 
 
 def solve_regression(constraint: Any, task: RegressionTask) -> tuple[RegressionTask, Outcome]:
@@ -139,7 +137,9 @@ def solve_regression(constraint: Any, task: RegressionTask) -> tuple[RegressionT
     if not asked:
         raise ValueError("constraint is an empty list; name at least one constraint, or set None.")
     if any(isinstance(c, LossBound) for c in asked):
-        raise ValueError("LossBound minimises covariances and cannot be combined with other constraints; give it alone.")
+        raise ValueError(
+            "LossBound minimises covariances and cannot be combined with other constraints; give it alone."
+        )
     task = task.bounded(asked)
     return task, _solve_bounds(task)
 
@@ -190,6 +190,6 @@ def _check_feasible(task: RegressionTask, asked: Functionals) -> None:
         quantity, name, category = asked.labels[int(kept[np.argmax(missed[kept])])]
         raise InfeasibleError(
             f"No linear function of the features keeps all bounds: whatever it is, one is missed by at least "
-            f"{found.x[-1] * task.units.scale:.3g}, such as that on the {quantity} of {name!r} ({category}). Allow larger "
-            "bounds, ask for fewer of them, or add features that tell these groups apart."
+            f"{found.x[-1] * task.units.scale:.3g}, such as that on the {quantity} of {name!r} ({category}). Allow "
+            "larger bounds, ask for fewer of them, or add features that tell these groups apart."
         )
