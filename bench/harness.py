@@ -4,11 +4,14 @@ Set the number of threads before numpy is imported: import this module first.
 """
 
 import os
+import sys
 
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["MKL_NUM_THREADS"] = "1"
 os.environ["NUMEXPR_NUM_THREADS"] = "1"
+# Some peers start "python" as a process of their own: it must be this one.
+os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "")
 
 import contextlib
 import ctypes
@@ -16,7 +19,6 @@ import gc
 import importlib.metadata
 import multiprocessing
 import platform
-import sys
 import time
 import traceback
 import warnings

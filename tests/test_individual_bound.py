@@ -3,11 +3,13 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from cvxpy_reference import solve_reference
 from fairmargin import FairLinearSVC, FairLogisticRegression, FairMarginClassifier, IndividualLossBound
+from fairmargin.datasets import load_adult
 from fairmargin.losses import get_loss
 from test_loss_bound import LOSSES, make_problem, real_sample
 
@@ -196,3 +198,35 @@ def test_bad_promises_are_refused():
         fit(IndividualLossBound(keep_positive={"race": "x"}))
     with pytest.raises(ValueError, match="keep_positive must be None, 'accepted'"):
         IndividualLossBound(keep_positive="everybody")
+
+
+def test_wide_data_have_room_for_no_covariance_at_all():
+    rng = np.random.default_rng(0)
+    X = scipy.sparse.random(300, 450, density=0.05, format="csr", random_state=0)
+    z = rng.random(300) < 0.4
+    signal = X @ rng.normal(size=450)
+    y = np.where(signal + 0.5 * signal.std() * (z + rng.normal(size=300)) > signal.mean(), 1, -1)
+    clf = FairLogisticRegression(C=10, constraint=IndividualLossBound(0.2)).fit(X, y, sensitive_features=z)
+    free = FairLogisticRegression(C=10, constraint=None).fit(X, y, sensitive_features=z)
+    assert clf.certificate_.status == "solved"
+    assert clf.factor_ == 0.0
+    assert len(clf.binding_) > 0
+    margins = y * clf.decision_function(X)
+    assert np.all(margins >= promises(free, X, y, 0.2, "logistic") - 1e-8)
+    w, b = cp.Variable(450), cp.Variable()
+    scores = X @ w + b
+    kept = [cp.multiply(y, scores) >= promises(free, X, y, 0.2, "logistic"), (z - z.mean()) @ scores == 0]
+    best = cp.Problem(cp.Minimize(10 * cp.sum(cp.logistic(-cp.multiply(y, scores))) + 0.5 * cp.sum_squares(w)), kept)
+    solve_reference(best)
+    assert clf.certificate_.objective == pytest.approx(best.value, rel=1e-6)
+
+
+@pytest.mark.data
+def test_promises_that_meet_in_a_vertex_are_solved_to_tolerance():
+    data = load_adult(encoded=True)
+    people = slice(0, 10_000)
+    clf = FairLogisticRegression(constraint=IndividualLossBound(0.5))
+    clf.fit(data.data[people], data.target[people], sensitive_features=data.sensitive_features["sex"][people])
+    assert clf.certificate_.status == "solved"
+    assert clf.certificate_.gap <= 1e-9
+    assert len(clf.binding_) >= data.data.shape[1] - 5

@@ -13,6 +13,7 @@ from fairmargin.losses import get_loss
 from fairmargin.problem import Problem
 from fairmargin.solvers import Accuracy, solve, solve_with_reference
 from fairmargin.solvers.hinge import solve_hinge_program, solve_interior_point, solve_multipliers
+from fairmargin.solvers.nearest_point import nearest_point
 from fairmargin.solvers.newton import solve_newton
 from fairmargin.solvers.proximal import solve_proximal
 from fairmargin.solvers.quadratic_step import Factor, solve_active_rows, solve_box_dual
@@ -243,6 +244,27 @@ def test_the_small_dual_problem(seed, K, rank, dependent):
         np.where(bound == 0, v * np.sign(nu), bound)[pushed] / size[pushed],
         atol=1e-7,
     )
+
+
+@given(seed=st.integers(0, 10**6), K=st.integers(2, 60), n=st.integers(1, 20), is_vertex=st.booleans())
+def test_the_nearest_point_of_a_polyhedron(seed, K, n, is_vertex):
+    rng = np.random.default_rng(seed)
+    W, inside = rng.normal(size=(n, K)) * 10.0 ** rng.integers(-3, 4, size=K), 3 * rng.normal(size=n)
+    size = np.linalg.norm(W, axis=0)
+    room = np.zeros(K) if is_vertex else size * rng.exponential(size=K)
+    lower, upper = W.T @ inside - room, np.where(rng.random(K) < 0.5, W.T @ inside + size, np.inf)
+    x, nu = nearest_point(W, lower, upper)
+    value = W.T @ x
+    scale = size * (1.0 + np.linalg.norm(inside))
+    assert np.all(value >= lower - 1e-11 * scale)
+    assert np.all(value <= upper + 1e-11 * scale)
+    np.testing.assert_allclose(x, -W @ nu, atol=1e-11 * (1.0 + np.linalg.norm(inside)) * K)
+    np.testing.assert_allclose(value[nu < 0] / scale[nu < 0], lower[nu < 0] / scale[nu < 0], atol=1e-10)
+    np.testing.assert_allclose(value[nu > 0] / scale[nu > 0], upper[nu > 0] / scale[nu > 0], atol=1e-10)
+
+
+def test_bounds_that_contradict_each_other_have_no_nearest_point():
+    assert nearest_point(np.ones((1, 2)), np.array([1.0, -np.inf]), np.array([np.inf, -1.0])) is None
 
 
 def test_dependent_rows_share_their_multiplier():

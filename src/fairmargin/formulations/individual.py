@@ -125,6 +125,10 @@ def keep_promises(task: Task, free: Solution, promises: Promises, radius: float)
     unchanged = Bound(task.problem, replace(free, multipliers=np.zeros(task.problem.n_rows)), 1.0)
     if not np.any(reach > 0):
         return unchanged
+    if task.problem.design.shape[1] > _MOST_COUNTED:
+        found = _without_covariance(task, free, promises, radius)
+        if found is not None:
+            return found
     factor, first, working = _least_covariance(task.problem, free, promises, reach, radius)
     if factor >= 1.0 - BINDING:  # the promises leave no room: nothing to gain, and nothing to pay for
         return unchanged
@@ -172,6 +176,27 @@ def penalty_radius(problem: Problem, free: Solution, gamma: float) -> float:
     if np.isinf(gamma) or not np.any(problem.ridge > 0):
         return np.inf
     return float(np.sqrt((1.0 + gamma) * np.sum(free.theta[problem.ridge > 0] ** 2)))
+
+
+def _without_covariance(task: Task, free: Solution, promises: Promises, radius: float) -> Bound | None:
+    """Return the least loss at no covariance where few promises bind, or None where that was not found.
+
+    Wide data have room for that, and the first stage, which knows no loss, would look at far more promises. More rows
+    than there are columns may contradict each other: then the first stage decides.
+    """
+    limit = HAIR * np.abs(task.problem.rows @ free.theta)
+    search = _SecondStage(task, promises, limit, free, promises.first(1), radius)
+    while True:
+        solution = search.among_working()
+        if solution.certificate.status != "solved" or search.outside(solution, radius):
+            return None
+        room = task.problem.design.shape[1] - task.problem.n_rows - len(search.working)
+        broken = promises.look(solution.theta, solution.scores).broken(search.working, room + 1)
+        if len(broken) == 0:
+            return Bound(search.problem(), solution, 0.0)
+        if len(broken) > room:
+            return None
+        search.working = search.working.joined(broken)
 
 
 def _least_covariance(
@@ -255,19 +280,25 @@ class _SecondStage:
         self.radius = radius
         self.start = promises.start(free)
 
+    def among_working(self, stiffness: float = 1.0) -> Solution:
+        """Return the solution under the promises looked at so far, with the penalty multiplied by ``stiffness``."""
+        problem = self.problem()
+        solution = self.task.solve(replace(problem, ridge=stiffness * problem.ridge), self.start)
+        self.start = Start(solution.theta, hessian=solution.hessian)
+        return solution
+
     def at(self, stiffness: float) -> Solution:
         """Return the solution with the penalty multiplied by ``stiffness``, its objective as if it were not."""
+        problem = self.task.problem
         for _ in range(MOST_ROUNDS):
-            problem = self.problem()
-            stiff = replace(problem, ridge=stiffness * problem.ridge)
-            solution = self.task.solve(stiff, self.start)
-            self.start = Start(solution.theta, hessian=solution.hessian)
+            solution = self.among_working(stiffness)
             broken = self.promises.look(solution.theta, solution.scores).broken(self.working, _few(problem))
             if len(broken) == 0:
                 break
             self.working = self.working.joined(broken)
         if stiffness == 1.0:
             return solution
+        stiff = replace(problem, ridge=stiffness * problem.ridge)
         value = solution.objective - stiff.penalty(solution.theta) + problem.penalty(solution.theta)
         # Every feasible point of the ball costs no less than the stiffened bound less the ball's largest share.
         bound = solution.certificate.dual_bound - 0.5 * (stiffness - 1.0) * self.radius**2
@@ -288,6 +319,7 @@ class _SecondStage:
             if high > _STIFFEST:
                 return self.from_first_stage(first)
         at_high = np.log(self._length(solution) / radius)
+        was_outside: bool | None = None
         for _ in range(MOST_ROUNDS):
             if self.near(solution, radius) or high - low < HAIR:
                 break
@@ -295,11 +327,13 @@ class _SecondStage:
             rim = RIM * (high - low)
             middle = float(np.clip(middle, low + rim, high - rim))
             here = self.at(float(np.exp(middle)))
-            value = np.log(self._length(here) / radius)
-            if self.outside(here, radius):
-                low, at_low, at_high = middle, value, 0.5 * at_high
+            value, is_outside = np.log(self._length(here) / radius), self.outside(here, radius)
+            share = 0.5 if is_outside == was_outside else 1.0  # of the end that stays a second time
+            if is_outside:
+                low, at_low, at_high = middle, value, share * at_high
             else:
-                high, at_high, at_low, solution = middle, value, 0.5 * at_low, here
+                high, at_high, at_low, solution = middle, value, share * at_low, here
+            was_outside = is_outside
         return solution
 
     def problem(self) -> Problem:

@@ -7,6 +7,7 @@
 ``proximal``              smooth losses without a penalty, where Newton's method alone meets flat directions
 ``oracle``                what Newton's method asks of the rows, wherever they are
 ``ladder``                starts for large problems: subsamples and single precision, for any of these
+``quadratic_step``        the step of all of these under linear constraints; under many, a ``nearest_point``
 ``cone_program``          small linear programs with at most one ball, for promises to people
 ========================  ====================================================================================
 

@@ -4,6 +4,10 @@ The quadratic model of ``L`` at ``theta`` with Hessian ``H`` and gradient ``g`` 
 <= upper``. With ``H`` factored once, that is a dual problem in K unknowns (:func:`solve_box_dual`):
 
     M = A H^-1 A',  q = A (theta - H^-1 g),  nu from (M, q, bounds),  step = -H^-1 (g + A' nu).
+
+Under many rows, as promises to people are, ``M`` is nearly singular and the search takes long; with ``H = L L'`` the
+same step is the point of a polyhedron that is nearest to the unconstrained one
+(:func:`fairmargin.solvers.nearest_point.nearest_point`), found without ``M``.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dposv, dpotrf, dpotrs
+from scipy.linalg.lapack import dposv, dpotrf, dpotrs, dtrtrs
 
+from fairmargin.solvers.nearest_point import nearest_point
 from fairmargin.tolerances import MOST_ROUNDS, ROUNDING, TINY
 
 __all__ = [
@@ -36,6 +41,7 @@ Array = NDArray[np.float64]
 LEAST_SHIFT = 1e-13  # about 1000 roundings of a unit diagonal: collinear columns still have a factor
 DAMPING = 1000.0  # by which a shift grows where a step failed, and shrinks where one succeeded
 STEP_SHARE = 0.99  # of the way to the boundary that a step of an interior-point method goes
+_FEW_ROWS = 20  # up to which the search among them is as fast, and shares multipliers of dependent rows evenly
 _FLAT = 0.1  # share of a step's slope that may be left where a line search ends
 _PART = 1e-3  # of an interval that a search leaves on either side, and below which it ends
 
@@ -95,6 +101,14 @@ class Factor:
         scale = self._scale if right.ndim == 1 else self._scale[:, None]
         return scale * dpotrs(self._factor, scale * right, lower=1)[0]
 
+    def whiten(self, right: Array) -> Array:
+        """Return ``L^-1 right`` for several columns, where ``matrix = L L'``."""
+        return dtrtrs(self._factor, self._scale[:, None] * right, lower=1)[0]
+
+    def unwhiten(self, vector: Array) -> Array:
+        """Return ``L'^-1 vector``."""
+        return self._scale * dtrtrs(self._factor, vector, lower=1, trans=1)[0]
+
 
 class Diagonal:
     """A diagonal matrix, in the place of a factored one."""
@@ -106,6 +120,14 @@ class Diagonal:
         """Return ``matrix^-1 right`` for a vector or several columns."""
         return right / (self._entries if right.ndim == 1 else self._entries[:, None])
 
+    def whiten(self, right: Array) -> Array:
+        """Return ``L^-1 right`` for several columns, where ``matrix = L L'``."""
+        return right / np.sqrt(self._entries)[:, None]
+
+    def unwhiten(self, vector: Array) -> Array:
+        """Return ``L'^-1 vector``."""
+        return vector / np.sqrt(self._entries)
+
 
 def constrained_step(
     problem: LinearRows, theta: Array, gradient: Array, factor: Factor | Diagonal
@@ -114,10 +136,14 @@ def constrained_step(
     newton = -factor.solve(gradient)
     if not problem.n_rows:
         return newton, np.zeros(0)
+    q = problem.rows @ (theta + newton)
+    if np.count_nonzero(problem.lower < problem.upper) > max(_FEW_ROWS, problem.n_rows - 1):
+        found = nearest_point(factor.whiten(problem.rows.T), problem.lower - q, problem.upper - q)
+        if found is not None:
+            return newton + factor.unwhiten(found[0]), found[1]
     lifted = factor.solve(problem.rows.T)
     M = problem.rows @ lifted
     M = 0.5 * (M + M.T)
-    q = problem.rows @ (theta + newton)
     multipliers = solve_box_dual(M, q, problem.lower, problem.upper)
     step = newton - lifted @ multipliers
     # One round of iterative refinement removes the rounding of the solves from the constraints.
