@@ -34,8 +34,8 @@ def search_line(problem: Problem, point: Point, step: Array, is_feasible: bool) 
     slope = float(point.gradient @ step)
     if not is_feasible or abs(slope) <= point.rounding:
         return full
-    if slope > 0:
-        return None
+    if slope > 0:  # uphill only to give back what the point takes, within rounding, beyond its bounds
+        return full if problem.violation(full.theta) < problem.violation(point.theta) else None
     end = float(problem.penalty_gradient(full.theta) @ step) - float(full.alpha @ (problem.y * change))
     if full.objective <= point.objective + point.rounding and abs(end) <= _FLAT * abs(slope):
         return full
