@@ -53,6 +53,9 @@ def test_the_operations_are_those_of_the_augmented_matrix(kind, seed, n, d, inte
     gram = Xa.T @ (weight[:, None] * Xa)
     np.testing.assert_allclose(design.sandwich(weight), gram, atol=1e-12 * size**2 * n)
     np.testing.assert_allclose(design.squares(weight), gram.diagonal(), atol=1e-12 * size**2 * n)
+    if hasattr(design, "outer"):
+        columns = rng.random(Xa.shape[1])
+        np.testing.assert_allclose(design.outer(columns), Xa * columns @ Xa.T, atol=1e-12 * size**2 * d)
 
 
 @kinds

@@ -1,6 +1,7 @@
 """Wide and sparse data: steps by products alone, chosen by cost, in little memory and with the same certificate."""
 
 import tracemalloc
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -70,6 +71,23 @@ def test_products_alone_solve_the_hinge_loss(products_only):
     for c in (0.0, 0.02, np.inf):
         problem = random_problem("hinge", c=c)
         check_optimal(problem, solve(problem))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_curved_rows_precondition_steps_that_take_many_products(monkeypatch, loss):
+    """Where a factor costs nothing, every step takes it after one product, and as many as there are rows of A."""
+    monkeypatch.setattr(matrix_free, "_FACTOR_COST", 0.0)
+    X, y, z = text(n=200, d=400)
+    problem = bare_problem(X)
+    rows = problem.design.rmatvec((z - z.mean()) / len(z))[None, :]
+    rows[0, -1] = 0.0
+    problem = replace(problem, y=np.where(y > 0, 1.0, -1.0), loss=get_loss(loss), rows=rows)
+    problem = problem.with_bounds(np.zeros(1), np.zeros(1))
+    problem.design.passes.matvec = 0
+    solution = solve(problem)
+    check_optimal(problem, solution)
+    if loss == "logistic":
+        assert problem.design.passes.matvec <= 8 * solution.certificate.n_iter + 4
 
 
 @settings(max_examples=60, derandomize=True)

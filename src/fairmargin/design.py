@@ -378,6 +378,12 @@ class SparseDesign(BaseDesign):
         self.passes.rmatvec += 1
         return self.close_rmatvec(_squared(self.X).T @ weights, weights)
 
+    def outer(self, weights: Array) -> Array:
+        """Return ``Xa diag(weights) Xa'``, (N, N), for ``weights`` (p,) of the columns."""
+        d = self.X.shape[1]
+        gram = (self.X.multiply(weights[:d]).tocsr() @ self._transposed).toarray()
+        return gram + weights[d] if self.fit_intercept else gram
+
     @property
     def pass_cost(self) -> float:
         return _CALL + _SPARSE_PASS * (self.X.nnz + sum(self.X.shape))

@@ -191,7 +191,7 @@ def _without_covariance(task: Task, free: Solution, promises: Promises, radius: 
         if solution.certificate.status != "solved" or search.outside(solution, radius):
             return None
         room = task.problem.design.shape[1] - task.problem.n_rows - len(search.working)
-        broken = promises.look(solution.theta, solution.scores).broken(search.working, room + 1)
+        broken = promises.look(solution.theta, solution.scores).broken(search.working, _few(task.problem))
         if len(broken) == 0:
             return Bound(search.problem(), solution, 0.0)
         if len(broken) > room:

@@ -158,7 +158,7 @@ def solve_with_reference(
     reference = None
     if reference_tol > accuracy.tol:
         reference = _rough_reference(rung)
-        if rung is None and near is None and alone.loss.smooth and prefers_products(alone):
+        if rung is None and near is None and prefers_products(alone):
             reference = solve(alone, accuracy=replace(accuracy, tol=reference_tol))
     if reference is None or bind(problem, reference).violation(reference.theta) == 0.0:  # it may be the answer
         first = rung.start(rung.first) if rung is not None else None if near is None else near[0]
