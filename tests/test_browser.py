@@ -87,14 +87,18 @@ def shown(driver):
     return text, mark
 
 
+def choose(driver, control, value):
+    driver.find_element("css selector", f"#{control} option[value='{value}']").click()
+
+
 def expected(point):
     return f"{100 * point['test']['accuracy']:.1f}%", f"{point['test']['p_rule']:.1f}%"
 
 
-def assert_shows(driver, point):
+def assert_shows(driver, point, people="train"):
     text, mark = shown(driver)
     assert (text["accuracy"], text["rule"]) == expected(point)
-    assert mark == pytest.approx([point["test"]["p_rule"], 100 * point["test"]["accuracy"]])
+    assert mark == pytest.approx([point[people]["p_rule"], 100 * point[people]["accuracy"]])
     assert (text["gained"], text["lost"]) == (f"+{point['gained']}", f"−{point['lost']}")
     assert driver.execute_script("return document.getElementById('proof').textContent") == point["proof"]["text"]
     first = driver.find_element("css selector", "#groups tr:not(.group-head)").text
@@ -108,8 +112,12 @@ def test_slider_by_keyboard_and_mouse(driver, page, summary, size, scheme):
     from selenium.webdriver.common.keys import Keys
 
     open_page(driver, page, size, scheme)
-    points = summary["points"]
+    points = summary["curves"][1]["points"]
     slider = driver.find_element("id", "slider")
+    assert_shows(driver, summary["answers"][0]["details"])  # it opens on the model proposed
+    choose(driver, "curve", "1")
+    assert_shows(driver, summary["answers"][0]["details"])  # which stays, whatever the curve
+    slider.send_keys(Keys.HOME)
     assert_shows(driver, points[0])
     slider.send_keys(Keys.ARROW_RIGHT * 3)
     assert_shows(driver, points[3])
@@ -135,6 +143,7 @@ def test_answers_attributes_and_chart(driver, page, summary, size):
     from selenium.webdriver import ActionChains
 
     open_page(driver, page, size)
+    rows = {row["key"]: row for row in summary["candidates"]}
     for answer in summary["answers"]:
         button = driver.find_element("css selector", f"button[data-answer={answer['key']}]")
         driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
@@ -142,11 +151,13 @@ def test_answers_attributes_and_chart(driver, page, summary, size):
         assert button.get_attribute("aria-pressed") == "true"
         assert_shows(driver, answer["details"])
         here = driver.find_elements("css selector", "tr.here")
-        assert [row.get_attribute("data-point") for row in here] == [answer["key"]]
+        (key,) = [row.get_attribute("data-point") for row in here]
+        assert key == answer["key"] or (answer["key"] == "proposed" and rows[key]["chosen"])
     driver.find_element("css selector", "#attribute option[value='1']").click()
     point = summary["answers"][-1]["details"]["test"]["attributes"][1]
     assert shown(driver)[0]["rule"] == f"{point['p_rule']:.1f}%"
     # A click on a point of the chart shows it.
+    choose(driver, "curve", "1")
     places = "return [...document.querySelectorAll('#chart .scatterlayer .trace:first-child .points path')]"
     last = driver.execute_script(places)[-1]
     driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", last)
@@ -155,17 +166,46 @@ def test_answers_attributes_and_chart(driver, page, summary, size):
     assert_quiet(driver)
 
 
+def test_the_first_curve_is_that_of_the_rule_and_no_marker_beats_it(driver, page, summary):
+    from selenium.webdriver.common.keys import Keys
+
+    open_page(driver, page)
+    data = driver.execute_script("return document.getElementById('chart').data.map((t) => [t.x, t.y])")
+    curve = [(x, y) for x, y in zip(*data[0], strict=True) if x is not None]
+    for (x,), (y,) in data[1:]:
+        assert max((b for a, b in curve if a >= x - 1e-9), default=0.0) >= y - 1e-9 or x > max(a for a, _ in curve)
+    choose(driver, "people", "test")
+    assert_shows(driver, summary["answers"][0]["details"], "test")
+    slider = driver.find_element("id", "slider")
+    slider.send_keys(Keys.HOME)
+    assert_shows(driver, summary["curves"][0]["points"][0], "test")
+    assert_quiet(driver)
+
+
+def test_the_answer_comes_first(driver, page, summary):
+    for size in SIZES:
+        open_page(driver, page, size)
+        text = driver.find_element("tag name", "main").text
+        verdict = summary["proposal"]["verdict"]
+        assert text.index(verdict["headline"]) < text.index("Warnings") < text.index("Explore the trade-off")
+        for line in summary["proposal"]["lines"]:
+            assert f"{line['question']}" in text[: text.index("Evidence")]
+        top = driver.execute_script("return document.querySelector('.headline').getBoundingClientRect().bottom")
+        assert top < SIZES[size][1]  # on the first screen
+        assert_quiet(driver)
+
+
 def test_keyboard_reaches_every_control(driver, page):
     from selenium.webdriver.common.keys import Keys
 
     open_page(driver, page)
     reached = []
-    for _ in range(12):
+    for _ in range(60):
         driver.switch_to.active_element.send_keys(Keys.TAB)
         active = driver.switch_to.active_element
         reached.append(active.get_attribute("id") or active.get_attribute("data-answer") or active.tag_name)
     assert reached[0] == "a"  # skip to the content
-    assert {"attribute", "slider", "p80", "loss2", "nobody"} <= set(reached)
+    assert {"curve", "people", "attribute", "slider", "proposed", "loss2", "nobody", "summary"} <= set(reached)
 
 
 def test_dark_and_light_differ(driver, page):
@@ -183,7 +223,7 @@ def test_prints(driver, page):
     open_page(driver, page)
     pdf = base64.b64decode(driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})["data"])
     assert pdf.startswith(b"%PDF")
-    assert 2 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") + pdf.count(b"/Type /Page/") <= 15
+    assert 2 <= pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") + pdf.count(b"/Type /Page/") <= 25
 
 
 @pytest.mark.parametrize("size", SIZES)

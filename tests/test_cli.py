@@ -142,9 +142,10 @@ def test_frontier_writes_every_form(folder, capsys):
     assert run(["frontier", "people.csv", *ASK, "--points", "5", *outputs]) == 0
     assert capsys.readouterr().out.endswith("report: r.html\n")
     summary = json.loads(Path("r.json").read_text())
-    assert [p["factor"] for p in summary["points"]] == [1.0, 0.75, 0.5, 0.25, 0.0]
-    assert [a["key"] for a in summary["answers"]] == ["p80", "loss2", "nobody"]
-    assert "## Frontier" in Path("r.md").read_text()
+    assert [curve["key"] for curve in summary["curves"]] == ["rule", "covariance"]
+    assert [p["factor"] for p in summary["curves"][1]["points"]] == [1.0, 0.75, 0.5, 0.25, 0.0]
+    assert [a["key"] for a in summary["answers"]] == ["proposed", "loss2", "nobody"]
+    assert "## Verdict" in Path("r.md").read_text()
     assert files(folder) == ["people.csv", "people.parquet", "r.html", "r.json", "r.md"]
 
 
@@ -442,8 +443,9 @@ def test_adult_end_to_end_from_the_raw_file(tmp_path):
         stdout=subprocess.DEVNULL,
     )
     summary = json.loads((tmp_path / "r.json").read_text())
-    assert len(summary["points"]) == 21
+    exact = summary["curves"][1]["points"]
+    assert len(exact) == 21
     assert summary["data"]["rows"] == 32561
-    assert all(p["certificate"]["gap"] < 1e-8 for p in summary["points"])
+    assert all(p["certificate"]["gap"] < 1e-8 for p in exact)
     assert "recognised as UCI Adult" in summary["notes"][0]
     assert all(a["details"] for a in summary["answers"])

@@ -17,9 +17,11 @@ from fairmargin.audit import audit
 from fairmargin.formatting import clean
 from fairmargin.rate_statistics import ratio_interval
 from fairmargin.report import audit_summary, frontier_summary, to_html, to_json, to_markdown
+from fairmargin.report.candidates import Candidate, Selection
 from fairmargin.report.evaluation import evaluate
 from fairmargin.report.proof import OPTIMAL, SEARCHED, UNPROVED, describe_proof
 from fairmargin.report.terminal import show
+from fairmargin.report.verdict import FAILS_MAYBE, NO_VERDICT, PASSES_MAYBE
 from fairmargin.tables import prepare, table_of_frame
 from fairmargin.tables.jobs import trace, train
 from fairmargin.tables.specifications import make_estimator, parse_constraint
@@ -116,14 +118,15 @@ def test_points_are_what_the_classifiers_do(study, summary):
     free = FairLogisticRegression(constraint=None)
     free.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
     decided = free.predict(study.test.X)
-    first = summary["points"][0]
+    curves = {curve["key"]: curve["points"] for curve in summary["curves"]}
+    first = curves["covariance"][0]
     assert first["test"]["accuracy"] == pytest.approx(np.mean(decided == study.test.y))
     expected = p_rule(None, decided, sensitive_features=study.test.sensitive, pos_label=1)
     assert first["test"]["p_rule"] == pytest.approx(expected)
     assert (first["gained"], first["lost"]) == (0, 0)
     strict = FairLogisticRegression().fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
     after = strict.predict(study.test.X)
-    last = summary["points"][-1]
+    last = curves["covariance"][-1]
     assert (last["gained"], last["lost"]) == (int(np.sum(after > decided)), int(np.sum(after < decided)))
     for row in last["test"]["groups"]:
         inside = (study.test.sensitive[row["attribute"]] == row["group"]).to_numpy()
@@ -157,6 +160,7 @@ def test_intervals_are_statsmodels(study):
 
 def test_answers_do_what_they_say(study, summary):
     rule, loss, nobody = summary["answers"]
+    assert [a["key"] for a in summary["answers"]] == ["proposed", "loss2", "nobody"]
     assert rule["details"]["train"]["p_rule"] >= 80.0 - 1e-9
     assert rule["details"]["proof"]["verdict"] == SEARCHED
     assert loss["details"]["loss_increase"] <= 0.02 + 1e-6
@@ -204,7 +208,8 @@ def test_hostile_names_are_text(tmp_path):
         assert HOSTILE[name] in words, name
     assert not [t for t, _ in parsed.tags if t == "img"]
     assert [a.get("type") for a, _ in parsed.scripts] == ["application/json", None, None]
-    assert json.loads(parsed.scripts[0][1])["data"]["positive"] == HOSTILE["script"]
+    groups = json.loads(parsed.scripts[0][1])["unconstrained"]["test"]["groups"]
+    assert HOSTILE["script"] in {g["group"] for g in groups}
     for forms in (to_markdown(summary), to_html(audit_summary_of(hostile_frame()))):
         assert "<script>document" not in forms
         assert "<img" not in forms
@@ -259,14 +264,17 @@ def test_training_summary_in_every_form(study):
     assert summary["train"]["p_rule"] >= 80.0 - 1e-9
     assert "Certificate" in to_markdown(summary)
     assert model.facts["settings"]["seed"] == 0
-    with pytest.raises(ValueError, match="no page"):
-        to_html(summary)
+    page = to_html(summary)
+    assert summary["proposal"]["verdict"]["headline"] in page
+    assert "<script" not in page
 
 
 def test_a_rule_has_one_answer_and_its_price_is_said_right(study, summary):
     _, trained = train(study, make_estimator("logistic", parse_constraint("p-rule=80")))
     rule, proof = summary["answers"][0]["details"], trained["certificate"]
-    assert rule["certificate"]["objective"] == pytest.approx(proof["objective"], rel=1e-9)
+    found = next(row for row in summary["candidates"] if row["key"] == "p80")
+    assert found["train_accuracy"] == trained["train"]["accuracy"]
+    assert rule["train"]["accuracy"] >= found["train_accuracy"]  # the frontier's own may be better, never worse
     assert rule["path_certificate"]["gap"] <= 1e-9  # of the problem solved, not the price of the rule
     assert f"at most {proof['objective'] / proof['dual_bound'] - 1:.1%} above" in trained["proof"]["text"]
 
@@ -289,10 +297,10 @@ def test_the_loss_increase_is_that_of_the_training_objective(study, estimator):
 
     summary = trace(study, make_estimator(estimator, C=0.3), n_points=2)
     free = objective("none")
-    asked = ["p-rule=80", "loss=0.02", "nobody-loses=2"]
-    for answer, constraint in zip(summary["answers"], asked, strict=True):
-        assert answer["details"]["loss_increase"] == pytest.approx(objective(constraint) / free - 1, abs=1e-7)
-    assert summary["points"][1]["loss_increase"] == pytest.approx(objective("covariance=0") / free - 1, abs=1e-7)
+    increase = {row["key"]: row["loss_increase"] for row in summary["candidates"]}
+    asked = {"p80": "p-rule=80", "loss2": "loss=0.02", "nobody": "nobody-loses=2", "covariance-1": "covariance=0"}
+    for key, constraint in asked.items():
+        assert increase[key] == pytest.approx(objective(constraint) / free - 1, abs=1e-7)
     assert "relative_loss" not in to_json(summary)  # which is something else: a share, from 0 to 1 along a frontier
 
 
@@ -300,12 +308,16 @@ def test_points_show_what_the_frontier_measured(study):
     train, test = study.train, study.test
     frontier = FairnessFrontier(FairLogisticRegression(), n_points=3)
     frontier.fit(train.X, train.y, sensitive_features=train.sensitive, eval_set=(test.X, test.y, test.sensitive))
-    options = {"title": "t", "settings": {}}
+    options = {"selection": Selection(), "title": "t", "settings": {}}
     for name in ("train", "test"):
         for key in ("accuracy", "p_rule", "cv_score"):
             frontier.table_.loc[1, f"{name}_{key}"] = 0.125
     frontier.table_.loc[2, "test_p_rule"] = np.nan
-    shown = frontier_summary(study, frontier, [], **options)["points"]
+    points = [
+        Candidate(f"covariance-{k}", "covariance", "point", clf, "", {}, row)
+        for k, (clf, (_, row)) in enumerate(zip(frontier.estimators_, frontier.table_.iterrows(), strict=True))
+    ]
+    shown = frontier_summary(study, points, frontier.unconstrained_, **options)["curves"][1]["points"]
     for part in ("train", "test"):
         assert [shown[1][part][key] for key in ("accuracy", "p_rule", "cv_score")] == [0.125] * 3
     assert shown[2]["test"]["p_rule"] is None
@@ -335,20 +347,21 @@ def test_every_form_says_the_same_of_the_proof(study, constraint, verdict, capsy
 
 
 def test_every_form_of_a_frontier_says_the_same_of_the_proofs(summary, page, capsys):
-    verdicts = [p["proof"]["verdict"] for p in [*summary["points"], *(a["details"] for a in summary["answers"])]]
+    exact = next(curve["points"] for curve in summary["curves"] if curve["key"] == "covariance")
+    verdicts = [p["proof"]["verdict"] for p in [*exact, *(a["details"] for a in summary["answers"])]]
     assert verdicts == [*[OPTIMAL] * 6, SEARCHED, OPTIMAL, OPTIMAL]
     show(summary)
     for text in (capsys.readouterr().out, to_markdown(summary), page):
         (row,) = (line for line in text.splitlines() if re.match(ROW_OF_THE_RULE, line))
-        assert SEARCHED in row
+        assert "searched" in row
         assert "optimal" not in row
     script = Page(page).scripts[-1][1]
     assert "point.proof.text" in script
     assert "proven" not in script.lower()
 
 
-# The row of the answer "80%-rule" in a table: on the terminal, in Markdown, in HTML.
-ROW_OF_THE_RULE = r"(\| | )?80%-rule on the training data\s.*%|<tr data-point=.p80."
+# The row of the model proposed in a table: on the terminal, in Markdown, in HTML.
+ROW_OF_THE_RULE = r"(\| | )?★ 80.0%-rule\s.*%|<tr data-point=.rule-\d+. class=.chosen."
 
 
 @pytest.mark.parametrize(
@@ -383,7 +396,8 @@ def test_nobody_held_out():
     everybody = prepare(table, target="repaid", positive="yes", sensitive=["sex"], test_share=0)
     summary = trace(everybody, make_estimator(), n_points=3)
     assert not summary["held_out"]
-    assert summary["points"][0]["test"]["people"] == 400
+    assert summary["unconstrained"]["test"]["people"] == 400
+    assert summary["proposal"]["verdict"]["status"] in (PASSES_MAYBE, FAILS_MAYBE)  # never sure of people trained on
     assert "nobody was held out" in to_html(summary)
 
 
@@ -393,7 +407,8 @@ def test_nobody_accepted_is_said():
         {"x": rng.normal(size=600), "g": ["a", "b"] * 300, "y": (rng.uniform(size=600) < 0.05).astype(int)}
     )
     summary = trace(prepare(table_of_frame(frame, "rare"), target="y", sensitive=["g"]), make_estimator(), n_points=3)
-    assert summary["points"][0]["test"]["p_rule"] is None
+    assert summary["unconstrained"]["test"]["p_rule"] is None
+    assert summary["proposal"]["verdict"]["status"] == NO_VERDICT
     assert any("nobody gets the positive decision" in note for note in summary["warnings"])
     assert "NaN" not in to_json(summary)
     assert "not defined (0/0)" in to_html(summary)

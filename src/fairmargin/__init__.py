@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         class_rates,
     )
     from fairmargin.penalty import CovariancePenalty
+    from fairmargin.performance import PerformanceBound
     from fairmargin.regression import CalibrationBound, FairRegressor, GroupMeansBound, RegressionFrontier
     from fairmargin.trees import FairTreeClassifier, LeafFeatures
 
@@ -65,6 +66,7 @@ _HOME = {
     "Membership": "membership",
     "NotCertifiedError": "exceptions",
     "PRuleBound": "constraints",
+    "PerformanceBound": "performance",
     "RegressionFrontier": "regression",
     "SmallGroupWarning": "exceptions",
     "TrivialClassifierWarning": "exceptions",
@@ -106,6 +108,7 @@ __all__ = [
     "Membership",
     "NotCertifiedError",
     "PRuleBound",
+    "PerformanceBound",
     "RegressionFrontier",
     "SmallGroupWarning",
     "TrivialClassifierWarning",

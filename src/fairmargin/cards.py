@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from fairmargin.base import FairClassifier
 from fairmargin.decisions import RULES, GroupCounts, count_groups, least_ratio
 from fairmargin.formatting import NONE, escape_markdown, people, percent
+from fairmargin.report.plain import versions
 from fairmargin.report.proof import describe_proof
-from fairmargin.report.summary import versions
 from fairmargin.sensitive import Attribute, encode_sensitive
 
 __all__ = ["model_card"]

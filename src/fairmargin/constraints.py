@@ -26,6 +26,7 @@ __all__ = [
     "PRuleBound",
     "by_column",
     "check_confidence",
+    "check_gamma",
 ]
 
 Array = NDArray[np.float64]
@@ -202,7 +203,7 @@ class LossBound(Constraint):
 
     def __post_init__(self) -> None:
         get_notion(self.notion)
-        _check_gamma(self.gamma)
+        check_gamma(self.gamma)
         if self.norm not in ("max", "sum"):
             raise ValueError(f"norm must be 'max' or 'sum', got {self.norm!r}.")
         if self.weights is not None and not isinstance(self.weights, Mapping):
@@ -268,7 +269,7 @@ class IndividualLossBound(Constraint):
     def __post_init__(self) -> None:
         get_notion(self.notion)
         for gamma in np.atleast_1d(np.asarray(self.gamma, dtype=object)).ravel():
-            _check_gamma(gamma, allow_inf=True)
+            check_gamma(gamma, allow_inf=True)
         if isinstance(self.keep_positive, str) and self.keep_positive != "accepted":
             raise ValueError(
                 "keep_positive must be None, 'accepted', a mapping from attribute to category, a mask or indices, "
@@ -460,7 +461,8 @@ def check_confidence(confidence: Any) -> float:
     return number
 
 
-def _check_gamma(gamma: Any, allow_inf: bool = False) -> None:
+def check_gamma(gamma: Any, allow_inf: bool = False) -> None:
+    """Raise unless ``gamma`` is a number from 0 on."""
     if isinstance(gamma, bool) or not isinstance(gamma, Real):
         raise ValueError(f"gamma must be a number, got {gamma!r}.")
     if not float(gamma) >= 0 or (np.isinf(float(gamma)) and not allow_inf):

@@ -22,7 +22,7 @@ is known as probabilities count by these in every group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -43,6 +43,7 @@ __all__ = [
     "count_groups",
     "highest_difference",
     "least_ratio",
+    "mean_gain",
 ]
 
 Array = NDArray[np.float64]
@@ -266,6 +267,12 @@ def least_ratio(counts: Sequence[GroupCounts], method: str = "one_vs_rest") -> A
 def highest_difference(counts: Sequence[GroupCounts], method: str = "one_vs_rest") -> Any:
     """Return the largest absolute difference of rates (CV score) over all attributes."""
     return np.max([c.difference(method) for c in _that_compare(counts, method)], axis=0)
+
+
+def mean_gain(accepted: Mask, label: Mask, gains: Mapping[str, float], weight: Array | None = None) -> float:
+    """Return the mean worth of decisions; ``gains`` says what each of "tp", "fp", "fn" and "tn" is worth, else 0."""
+    kinds = {"tp": accepted & label, "fp": accepted & ~label, "fn": ~accepted & label, "tn": ~accepted & ~label}
+    return float(sum(gain * np.average(kinds[kind], weights=weight) for kind, gain in gains.items()))
 
 
 def _that_compare(counts: Sequence[GroupCounts], method: str) -> Sequence[GroupCounts]:

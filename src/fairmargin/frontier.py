@@ -67,6 +67,8 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         Those of the estimators; the second is the positive decision.
     unconstrained_ : fitted estimator
         Without a constraint. With ``which="p_rule"`` the first point may be more accurate, its intercept moved.
+    n_looked_at_ : int
+        With ``which="p_rule"``: classifiers that the search looked at roughly on the way to the points; otherwise 0.
     table_ : pandas.DataFrame, one row per point
         ``factor`` (the paper's *a*) or ``level`` (percent), ``objective``, ``loss_increase`` (over the unconstrained
         objective),
@@ -170,6 +172,7 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
             self.classes_, self.estimators_ = task.data.classes, estimators
             self._asked = _Asked(source.notion, task.data.strata is not None)
             self.unconstrained_ = _whole(self.estimator, head, source.unconstrained())
+            self.n_looked_at_ = source.n_looked_at
             parts = [table, *(self.evaluate(*data, name=name) for name, data in sets.items())]
             self.table_ = pd.concat(parts, axis=1)
         return self

@@ -85,6 +85,11 @@ class _Points:
         outcome = settle_ties(Outcome(solution, task.problem.unconstrained(), free), task.tol)
         return self._fitted(None, outcome)
 
+    @property
+    def n_looked_at(self) -> int:
+        """Classifiers that were looked at roughly on the way to the points."""
+        return 0
+
     def better(self, point: Point, rivals: Sequence[_Rival]) -> Point:
         """Return the point, or a rival that serves its purpose better."""
         return point
@@ -181,6 +186,11 @@ class LevelPoints(_Points):
     def free(self) -> Solution:
         """The unconstrained solution."""
         return self.search.free
+
+    @property
+    def n_looked_at(self) -> int:
+        """Classifiers that were looked at roughly on the way to the points."""
+        return self.search.n_looked_at
 
     def points(self) -> Iterator[Point]:
         """Yield the points by ascending level; levels that nothing reaches are left out."""

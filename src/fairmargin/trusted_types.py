@@ -60,7 +60,8 @@ def _estimators() -> Iterator[type]:
 
 def _described() -> Iterator[type]:
     """Yield the constraints, losses and notions of the package, not those that others have added."""
-    import_module("fairmargin.penalty")  # a constraint too
+    for module in ("penalty", "performance"):  # constraints, too
+        import_module(f"fairmargin.{module}")
     roots = (("constraints", "Constraint"), ("losses", "Loss"), ("notions", "Notion"))
     for module, root in roots:
         for cls in _subclasses(getattr(import_module(f"fairmargin.{module}"), root)):

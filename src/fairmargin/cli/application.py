@@ -35,6 +35,7 @@ _EXAMPLES: dict[Callable[..., Any], tuple[str, ...]] = {
         "fairmargin train people.csv -t repaid -p yes -s sex --constraint p-rule=80 -o model.json",
         "fairmargin train people.csv -t repaid -p yes -s sex,origin --constraint covariance=0 --min-frequency 20",
         "fairmargin train people.csv -t repaid -p yes -s sex --constraint loss=0.02 --estimator linear-svm",
+        "fairmargin train people.csv -t repaid -p yes -s sex --constraint p-rule=80 --html report.html",
     ),
     predict: (
         "fairmargin predict model.json new.csv -o decisions.csv",
@@ -43,6 +44,7 @@ _EXAMPLES: dict[Callable[..., Any], tuple[str, ...]] = {
     frontier: (
         "fairmargin frontier --demo",
         "fairmargin frontier people.csv -t repaid -p yes -s sex -o report.html",
+        "fairmargin frontier people.csv -t repaid -p yes -s sex --select p-rule=85 -o report.html -o model.json",
         "fairmargin frontier adult.data -t income -p '>50K' -s sex,race --exclude fnlwgt",
     ),
 }

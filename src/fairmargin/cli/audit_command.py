@@ -12,6 +12,7 @@ import typer
 
 from fairmargin.cli import inputs
 from fairmargin.cli.options import (
+    Author,
     Bins,
     Data,
     Decimal,
@@ -27,10 +28,15 @@ from fairmargin.cli.options import (
     MissingSensitive,
     Names,
     Positive,
+    Purpose,
     Quiet,
+    ReportDate,
     Rule,
     Sensitive,
+    SigningKey,
     Target,
+    Title,
+    ValueNames,
 )
 from fairmargin.cli.outputs import Outputs, steps
 from fairmargin.exceptions import DataError
@@ -100,6 +106,12 @@ def audit(
     merge_small: MergeSmall = False,
     bins: Bins = None,
     missing_sensitive: MissingSensitive = "group",
+    value_names: ValueNames = None,
+    title: Title = None,
+    purpose: Purpose = None,
+    author: Author = None,
+    date: ReportDate = None,
+    sign_with: SigningKey = None,
     names: Names = None,
     header: Header = None,
     delimiter: Delimiter = None,
@@ -118,6 +130,7 @@ def audit(
     """
     found = _profile_of(profile)
     options = context.params if found is None else _settled(context, found)
+    recorded = inputs.recorded_options(context)
     inputs.check_percentage(threshold, "--threshold")
     inputs.check_percentage(fail_under, "--fail-under")
     outputs = Outputs(inputs.input_files(options), json=json_file, markdown=markdown_file, html=html_file)
@@ -129,6 +142,7 @@ def audit(
         summary = _audited(asked, options, found)
         if earlier is not None:
             _add_drift(summary, earlier)
+    outputs.add_record(summary, recorded)
     outputs.write_summary(summary, quiet)
     return max(_gate(summary, fail_under), _drift_gate(summary))
 
@@ -158,7 +172,7 @@ def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profil
     from fairmargin.audit.profiles import apply_profile
     from fairmargin.cli.decisions import read_decisions
     from fairmargin.report import audit_summary
-    from fairmargin.report.summary import plain
+    from fairmargin.report.plain import plain
     from fairmargin.tables.groups import find_sensitive_columns, group_columns
     from fairmargin.tables.study import method_of_rule
 
@@ -166,7 +180,12 @@ def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profil
     attributes = find_sensitive_columns(decided.frame, asked.sensitive, next(iter(decided.columns), None))
     merge_under = options["min_people"] if options["merge_small"] else 0
     groups, said = group_columns(
-        decided.frame, attributes, inputs.parse_bins(options["bins"]), options["missing_sensitive"], merge_under
+        decided.frame,
+        attributes,
+        inputs.parse_bins(options["bins"]),
+        options["missing_sensitive"],
+        merge_under,
+        names=inputs.read_value_names(options["value_names"]),
     )
     result = run_audit(
         decided.positive,
@@ -238,7 +257,7 @@ def _read_baseline(path: Path) -> dict[str, Any]:
 def _add_drift(summary: dict[str, Any], earlier: Mapping[str, Any]) -> None:
     """Compare with an earlier audit, and say where the two were not made alike."""
     from fairmargin.audit import audit_drift
-    from fairmargin.report.summary import plain
+    from fairmargin.report.plain import plain
 
     drift = audit_drift(earlier, summary)
     if not drift.groups:

@@ -11,6 +11,7 @@ import typer
 
 from fairmargin.cli import inputs
 from fairmargin.cli.options import (
+    Author,
     Balanced,
     Bins,
     Categorical,
@@ -22,6 +23,7 @@ from fairmargin.cli.options import (
     EstimatorName,
     Exclude,
     Features,
+    Gains,
     Header,
     HeldOut,
     Intersections,
@@ -38,15 +40,20 @@ from fairmargin.cli.options import (
     Names,
     Numeric,
     Positive,
+    Purpose,
     Quiet,
     Regularisation,
+    ReportDate,
     Rule,
     Scale,
     Seed,
     Sensitive,
+    SigningKey,
     Target,
     TestFile,
     TestShare,
+    Title,
+    ValueNames,
 )
 from fairmargin.cli.outputs import Outputs, steps
 from fairmargin.exceptions import DataError
@@ -75,7 +82,7 @@ def train(
         typer.Option(
             metavar="ASK",
             help="none, covariance=0 (or =20%, or =sex:0,race:0.1), penalty=100 (or =sex:100), p-rule=80, "
-            "loss=0.05, individual=0.5, nobody-loses (or =0.5).",
+            "loss=0.05, accuracy=1%, auc=1%, profit=1%, individual=0.5, nobody-loses (or =0.5).",
         ),
     ] = "covariance=0",
     confidence: Annotated[
@@ -107,6 +114,13 @@ def train(
     repeats: Annotated[
         int, typer.Option(metavar="N", min=0, help="Train on N further random splits, to see how much results vary.")
     ] = 0,
+    value_names: ValueNames = None,
+    gains: Gains = None,
+    title: Title = None,
+    purpose: Purpose = None,
+    author: Author = None,
+    date: ReportDate = None,
+    sign_with: SigningKey = None,
     names: Names = None,
     header: Header = None,
     delimiter: Delimiter = None,
@@ -115,22 +129,31 @@ def train(
     max_size: MaxSize = 4.0,
     json_file: JsonFile = None,
     markdown_file: MarkdownFile = None,
+    html_file: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a web page.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Train one fair classifier and write it as a JSON file."""
-    files = {"json": json_file, "markdown": markdown_file, "model": output, "held_out": held_out}
+    recorded = inputs.recorded_options(context)
+    files = {"json": json_file, "markdown": markdown_file, "html": html_file, "model": output, "held_out": held_out}
     outputs = Outputs(inputs.input_files(context.params), **files)
     with steps(quiet) as step:
         from fairmargin.tables import jobs
         from fairmargin.tables.explain import reasons_of_groups
         from fairmargin.tables.model_file import to_json
-        from fairmargin.tables.specifications import make_estimator, parse_constraint
+        from fairmargin.tables.specifications import make_estimator, parse_constraint, parse_gains
         from fairmargin.tables.study import method_of_rule
 
         class_weight = "balanced" if balanced else None
+        worth = parse_gains(gains)
+        asked: dict[str, Any] = {
+            "confidence": confidence,
+            "method": method_of_rule(rule),
+            "min_people": min_people,
+            "gains": worth,
+        }
         unfitted = make_estimator(
             estimator,
-            parse_constraint(constraint, confidence=confidence, method=method_of_rule(rule), min_people=min_people),
+            parse_constraint(constraint, **asked),
             C=regularisation,
             kernel=kernel,
             class_weight=class_weight,
@@ -140,14 +163,16 @@ def train(
         make_study = inputs.study_maker(context.params)
         study = make_study(seed)
         step("training")
-        model, summary = jobs.train(study, unfitted, {"constraint": constraint})
+        model, summary = jobs.train(study, unfitted, {"constraint": constraint}, gains=worth)
         if repeats:
             step("other splits")
             summary["repeats"] = _repeated(make_study, unfitted, seed, repeats, test)
         summary["reasons"] = reasons_of_groups(model, study)
         step("writing")
-        outputs.write("model", to_json(model))
+        content = to_json(model)
+        outputs.write("model", content)
         _write_held_out(outputs, study)
+    outputs.add_record(summary, recorded, content)
     outputs.write_summary(summary, quiet)
     outputs.say_where("model", quiet)
 
@@ -244,8 +269,21 @@ def frontier(
     positive: Positive = None,
     sensitive: Sensitive = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Report to write (HTML; - for standard output).")
-    ] = Path("fairmargin-report.html"),
+        list[Path] | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Report to write (HTML; - for standard output); with --select, FILE.json is the proposed model.",
+        ),
+    ] = None,
+    select: Annotated[
+        str | None,
+        typer.Option(metavar="ASK", help="What to propose: p-rule=80, loss=2%, accuracy=1%, auc=1%, profit=1%."),
+    ] = None,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Train the proposed model that is written again, on everybody.")
+    ] = False,
     points: Annotated[int, typer.Option(metavar="N", min=2, max=201, help="Points of the frontier.")] = 21,
     estimator: EstimatorName = "logistic",
     regularisation: Regularisation = 1.0,
@@ -272,6 +310,13 @@ def frontier(
     held_out: HeldOut = None,
     test_share: TestShare = 0.3,
     seed: Seed = 0,
+    value_names: ValueNames = None,
+    gains: Gains = None,
+    title: Title = None,
+    purpose: Purpose = None,
+    author: Author = None,
+    date: ReportDate = None,
+    sign_with: SigningKey = None,
     names: Names = None,
     header: Header = None,
     delimiter: Delimiter = None,
@@ -286,20 +331,51 @@ def frontier(
 
     One HTML file that opens from disk, needs no network and can be sent to a reviewer.
     """
-    files = {"json": json_file, "markdown": markdown_file, "html": output, "held_out": held_out}
+    report, model_file = _reports_and_model(output or [], select)
+    recorded = inputs.recorded_options(context)
+    files = {"json": json_file, "markdown": markdown_file, "html": report, "model": model_file, "held_out": held_out}
     outputs = Outputs(inputs.input_files(context.params), **files)
+    if refit and (model_file is None or test is not None):
+        raise DataError("--refit is for a model that is written (-o model.json), without a file of --test people.")
     with steps(quiet) as step:
         from fairmargin.tables import jobs
-        from fairmargin.tables.specifications import make_estimator
+        from fairmargin.tables.model_file import to_json
+        from fairmargin.tables.specifications import make_estimator, parse_gains, parse_selection
 
+        selection = parse_selection(select or "p-rule=80", parse_gains(gains))
         class_weight = "balanced" if balanced else None
         unfitted = make_estimator(
             estimator, C=regularisation, kernel=kernel, class_weight=class_weight, max_iter=max_iter
         )
         step("reading")
-        study = inputs.read_study(context.params)
-        summary = jobs.trace(study, unfitted, n_points=points, individual_loss=individual_loss, progress=step)
+        make_study = inputs.study_maker(context.params)
+        study = make_study(seed)
+        options: dict[str, Any] = {"n_points": points, "individual_loss": individual_loss, "progress": step}
+        model, summary = jobs.propose(study, unfitted, selection, **options)
+        content = None
+        if model_file is not None:
+            if refit:
+                step("training on everybody")
+                model = jobs.refit(model, make_study(seed, test_share=0.0))
+                summary["notes"].append(model.facts["notes"][-1])
+            content = to_json(model)
         step("writing")
         _write_held_out(outputs, study)
+    if content is not None:
+        outputs.write("model", content)
+    outputs.add_record(summary, recorded, content)
     outputs.write_summary(summary, quiet)
     outputs.say_where("html", quiet, "report")
+    if content is not None:
+        outputs.say_where("model", quiet)
+
+
+def _reports_and_model(paths: list[Path], select: str | None) -> tuple[Path, Path | None]:
+    """Return where the report goes, and the model, told by its name."""
+    models = [path for path in paths if path.suffix.lower() == ".json"]
+    reports = [path for path in paths if path not in models] or [Path("fairmargin-report.html")]
+    if len(models) > 1 or len(reports) > 1:
+        raise DataError("--output takes one report and one model (FILE.json) at most.")
+    if models and select is None:
+        raise DataError(f"Say which model to write to {models[0].name}: --select p-rule=80.")
+    return reports[0], models[0] if models else None

@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        status = app(arguments, prog_name="fairmargin", standalone_mode=False)
+        status = app(arguments, prog_name="fairmargin", standalone_mode=False, obj=arguments)
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):
         # typer and rich turn a closed pipe into SystemExit; nothing else here exits so.

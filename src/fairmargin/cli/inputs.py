@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,12 +24,15 @@ __all__ = [
     "read_question",
     "read_study",
     "read_table_file",
+    "read_value_names",
+    "recorded_options",
     "split_names",
     "study_maker",
 ]
 
 _GIGABYTE = 1_000_000_000
 _TAB = ("\\t", "tab")
+_KEY_BYTES = 16  # of a key that cannot be guessed
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Question:
 def input_files(options: Mapping[str, Any]) -> list[Path | None]:
     """Return the files that the options of a command name as input."""
     return [
-        *(options.get(name) for name in ("data", "model", "test", "baseline")),
+        *(options.get(name) for name in ("data", "model", "test", "baseline", "value_names", "sign_with")),
         *(Path(n) for n in (options.get("names"),) if n),
     ]
 
@@ -110,8 +114,8 @@ def read_study(options: Mapping[str, Any]) -> Study:
     return study_maker(options)(options["seed"])
 
 
-def study_maker(options: Mapping[str, Any]) -> Callable[[int], Study]:
-    """Read the data; return a function from a seed to the study with that split."""
+def study_maker(options: Mapping[str, Any]) -> Callable[..., Study]:
+    """Read the data; return a function from a seed (and options of ``prepare``) to the study with that split."""
     asked = read_question(options)
     if asked.target is None:
         raise DataError("Name the column to predict: --target COL.")
@@ -133,8 +137,28 @@ def study_maker(options: Mapping[str, Any]) -> Callable[[int], Study]:
         categorical=split_names(options.get("categorical") or [], columns),
         numeric=split_names(options.get("numeric") or [], columns),
         stratify=options.get("confidence") is None,
+        value_names=read_value_names(options.get("value_names")),
         **{name: options[name] for name in encoding if name in options},
     )
+
+
+def read_value_names(path: Path | None) -> dict[str, dict[str, str]]:
+    """Return readable names of groups, by column and value, from a JSON file."""
+    if path is None:
+        return {}
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"{str(path)!r} cannot be read: {error.strerror}.", field="value_names") from None
+    except (ValueError, RecursionError):
+        raise DataError(f"{path.name} is no JSON file.", field="value_names") from None
+    named = isinstance(found, dict) and all(isinstance(names, dict) for names in found.values())
+    if not named or not all(isinstance(name, str) for names in found.values() for name in names.values()):
+        raise DataError(
+            f'{path.name} must be an object of objects of texts, such as {{"SEX": {{"1": "men", "2": "women"}}}}.',
+            field="value_names",
+        )
+    return found
 
 
 def _prepared(table: Table, seed: int, **options: Any) -> Study:
@@ -152,6 +176,22 @@ def read_model(path: Path) -> TabularModel:
     if not isinstance(model, TabularModel):
         raise DataError(f"{path.name} holds a classifier without the encoding of a table; use it from Python.")
     return model
+
+
+def recorded_options(context: Any) -> dict[str, Any]:
+    """Return the options of a command with the words that it was called with, and the key to sign with."""
+    key = context.params["sign_with"]
+    return {**context.params, "command_line": context.obj or (), "key": None if key is None else _read_key(key)}
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        key = path.read_bytes().strip()
+    except OSError as error:
+        raise DataError(f"The key {str(path)!r} cannot be read: {error.strerror}.", field="sign_with") from None
+    if len(key) < _KEY_BYTES:
+        raise DataError(f"The key in {path.name} is shorter than {_KEY_BYTES} bytes.", field="sign_with")
+    return key
 
 
 def parse_pairs(given: list[str] | None, flag: str, columns: Sequence[str] | None = None) -> dict[str, str]:

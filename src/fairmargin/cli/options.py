@@ -9,6 +9,7 @@ import typer
 
 __all__ = [
     "FLAGS",
+    "Author",
     "Balanced",
     "Bins",
     "Categorical",
@@ -20,6 +21,7 @@ __all__ = [
     "EstimatorName",
     "Exclude",
     "Features",
+    "Gains",
     "Header",
     "HeldOut",
     "Intersections",
@@ -36,15 +38,20 @@ __all__ = [
     "Names",
     "Numeric",
     "Positive",
+    "Purpose",
     "Quiet",
     "Regularisation",
+    "ReportDate",
     "Rule",
     "Scale",
     "Seed",
     "Sensitive",
+    "SigningKey",
     "Target",
     "TestFile",
     "TestShare",
+    "Title",
+    "ValueNames",
 ]
 
 # The option that sets each parameter: errors of the library name parameters, those of the command line options.
@@ -63,6 +70,7 @@ FLAGS = {
     "estimator": "--estimator",
     "exclude": "--exclude",
     "features": "--features",
+    "gains": "--gains",
     "max_bytes": "--max-size",
     "max_iter": "--max-iter",
     "max_levels": "--max-levels",
@@ -75,11 +83,14 @@ FLAGS = {
     "rule": "--rule",
     "score": "--score",
     "seed": "--seed",
+    "select": "--select",
     "sensitive": "--sensitive",
+    "sign_with": "--sign-with",
     "strata": "--strata",
     "target": "--target",
     "test": "--test",
     "test_share": "--test-share",
+    "value_names": "--value-names",
     "weights": "--weights",
 }
 
@@ -167,5 +178,21 @@ JsonFile = Annotated[
 ]
 MarkdownFile = Annotated[
     Path | None, typer.Option("--markdown", metavar="FILE", help="Write it as Markdown (- for standard output).")
+]
+Title = Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Title of the report.")]
+Purpose = Annotated[str | None, typer.Option("--purpose", metavar="TEXT", help="What the model is for.")]
+Author = Annotated[str | None, typer.Option("--author", metavar="NAME", help="Who made the report.")]
+ReportDate = Annotated[str | None, typer.Option("--date", metavar="DATE", help="Its date; today by default.")]
+SigningKey = Annotated[
+    Path | None,
+    typer.Option("--sign-with", metavar="FILE", help="Sign the run record with the key in this file (HMAC)."),
+]
+ValueNames = Annotated[
+    Path | None,
+    typer.Option("--value-names", metavar="FILE", help='Readable names of groups, JSON: {"SEX": {"1": "men"}}.'),
+]
+Gains = Annotated[
+    str | None,
+    typer.Option("--gains", metavar="tp=A,fp=B,...", help="What decisions are worth, for a bound on the profit."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -58,9 +60,25 @@ class Outputs:
             sys.stdout.buffer.write(content)
             sys.stdout.buffer.flush()
 
+    def add_record(
+        self, summary: dict[str, Any], options: Mapping[str, Any], model: str | bytes | None = None
+    ) -> None:
+        """Add title, purpose, author, command and digests to a summary; its advice now names options."""
+        from fairmargin.report import add_record
+
+        summary["warnings"] = [in_options(text) for text in summary["warnings"]]
+        content = model.encode() if isinstance(model, str) else model
+        add_record(
+            summary,
+            **{name: options.get(name) for name in ("title", "purpose", "author")},
+            made=options.get("date"),
+            command=" ".join(["fairmargin", *map(shlex.quote, options.get("command_line", ()))]),
+            model_sha256=None if content is None else hashlib.sha256(content).hexdigest(),
+            key=options.get("key"),
+        )
+
     def write_summary(self, summary: dict[str, Any], quiet: bool) -> None:
         """Write a summary in every form asked for, and print it unless the standard output is taken."""
-        summary["warnings"] = [in_options(text) for text in summary["warnings"]]
         from fairmargin.report import to_html, to_json, to_markdown
 
         for kind, render in (("json", to_json), ("markdown", to_markdown), ("html", to_html)):

@@ -16,23 +16,23 @@ from typing import Any
 
 from fairmargin import formatting
 from fairmargin.audit import FINDINGS
-from fairmargin.report.sections import audit_sections
-from fairmargin.report.summary import plain
+from fairmargin.report.evidence import all_sections, candidate_section
+from fairmargin.report.plain import plain
 
 __all__ = ["to_html"]
 
 _HERE = Path(__file__).parent
+# Tables that the page shows as drawings, or elsewhere.
+_DRAWN = ("Rates: labels, no limit, proposed", "Scores of the proposed model by group", "What was tried")
 
 
 def to_html(summary: Mapping[str, Any]) -> str:
-    """Return a self-contained page of a summary of kind ``frontier`` or ``audit``."""
+    """Return a summary of any kind as a self-contained page."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
         from markupsafe import Markup
     except ImportError:
         raise ImportError('The report needs jinja2: pip install "fairmargin[cli]".') from None
-    if summary["kind"] not in ("frontier", "audit"):
-        raise ValueError(f"There is no page for a summary of kind {summary['kind']!r}.")
     environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
     environment.filters |= {
         "percent": formatting.percent,
@@ -46,10 +46,13 @@ def to_html(summary: Mapping[str, Any]) -> str:
         "signed_percent": formatting.signed_percent,
         "setting": _setting,
     }
-    scripts = _scripts() if summary["kind"] == "frontier" else ("", "")
+    explored = summary["kind"] == "frontier"
+    scripts = _scripts() if explored else ("", "")
     return environment.get_template("report.html.jinja").render(
-        s=plain(summary),
-        sections=audit_sections(summary) if summary["kind"] == "audit" else [],
+        s={"guarantee": None, "record": None, "held_out": None, **plain(summary)},
+        shown={key: summary[key] for key in ("unconstrained", "curves", "answers")} if explored else None,
+        sections=[section for section in all_sections(summary) if section.title not in _DRAWN],
+        tried=candidate_section(summary["candidates"]) if explored else None,
         findings=FINDINGS,
         css=Markup(_read("report.css")),
         plotly=Markup(scripts[0]),

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairmargin import formatting
 from fairmargin.formatting import escape_markdown as _plain
-from fairmargin.report.sections import audit_sections
+from fairmargin.report.evidence import all_sections
 from fairmargin.report.terminal import training_rows
 
 __all__ = ["to_markdown"]
@@ -21,7 +21,9 @@ def to_markdown(summary: Mapping[str, Any]) -> str:
         "frontier": _frontier,
     }
     lines = [f"# {_plain(summary['title'])}", "", f"> {summary['disclaimer']}", ""]
+    lines += _purpose(summary.get("record"))
     lines += [f"Data: {_plain(summary['data']['source'])}, SHA-256 `{summary['data']['sha256']}`.", ""]
+    lines += _verdict(summary)
     if summary["warnings"]:
         lines += ["## Warnings", "", *(f"- {_plain(warning)}" for warning in summary["warnings"]), ""]
     lines += parts[summary["kind"]](summary)
@@ -29,7 +31,34 @@ def to_markdown(summary: Mapping[str, Any]) -> str:
         lines += ["## Notes", "", *(f"- {_plain(note)}" for note in summary["notes"]), ""]
     versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
     settings = ", ".join(f"{_plain(key)} = {_plain(value)}" for key, value in summary["settings"].items())
-    return "\n".join([*lines, "## Settings", "", settings, "", f"Made with {versions}."]) + "\n"
+    lines += ["## Settings", "", settings, "", f"Made with {versions}.", "", *_record(summary.get("record"))]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _verdict(summary: Mapping[str, Any]) -> list[str]:
+    verdict = summary["verdict"] if "verdict" in summary else summary["proposal"]["verdict"]
+    lines = ["## Verdict", "", f"**{_plain(verdict['headline'])}**", ""]
+    if "proposal" in summary:
+        answers = summary["proposal"]["lines"]
+        return [*lines, *(f"- **{line['question']}** {_plain(line['answer'])}" for line in answers), ""]
+    return [*lines, *(f"- {_plain(verdict[key])}" for key in ("passes", "for_whom", "sure") if verdict[key]), ""]
+
+
+def _purpose(record: Mapping[str, Any] | None) -> list[str]:
+    if record is None:
+        return []
+    said = [f"{key.capitalize()}: {_plain(record[key])}." for key in ("purpose", "author", "date") if record[key]]
+    return [" ".join(said), ""]
+
+
+def _record(record: Mapping[str, Any] | None) -> list[str]:
+    if record is None:
+        return []
+    lines = ["## Run record", ""]
+    for key in ("command", "seed", "data_sha256", "test_sha256", "model_sha256"):
+        if record[key] is not None:
+            lines.append(f"- {key.replace('_', ' ')}: {_plain(record[key])}")
+    return [*lines, f"- {record['digest_kind']} of this summary as JSON: {record['digest']}", ""]
 
 
 def _table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
@@ -50,7 +79,7 @@ def _audit(summary: Mapping[str, Any]) -> list[str]:
 
 def _sections(summary: Mapping[str, Any]) -> list[str]:
     lines = []
-    for section in audit_sections(summary):
+    for section in all_sections(summary):
         rows = ([_plain(cell) for cell in row] for row in section.rows)
         lines += [f"## {_plain(section.title)}", "", _plain(section.text), "", *_table(section.columns, rows)]
     return lines
@@ -148,41 +177,13 @@ def _train(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _frontier(summary: Mapping[str, Any]) -> list[str]:
-    shown = [(f"{100 * p['factor']:.0f}% of covariance", p) for p in summary["points"]]
-    shown += [(a["question"], a["details"]) for a in summary["answers"] if a["details"]]
-    rows = (
-        (
-            label,
-            formatting.percent(p["test"]["accuracy"]),
-            formatting.interval(100 * p["test"]["accuracy_low"], 100 * p["test"]["accuracy_high"]),
-            formatting.percent(p["test"]["rate"]),
-            formatting.ratio(p["test"]["p_rule"]),
-            formatting.interval(p["test"]["p_rule_low"], p["test"]["p_rule_high"]),
-            f"{p['gained']:,}",
-            f"{p['lost']:,}",
-            formatting.signed_percent(p["loss_increase"]),
-            p["proof"]["label"],
-        )
-        for label, p in shown
-    )
-    header = (
-        "classifier",
-        "accuracy",
-        "95% interval",
-        "accepted",
-        "p%-rule",
-        "95% interval",
-        "gain",
-        "lose",
-        "loss",
-        "proof",
-    )
     where = "held-out people" if summary["held_out"] else "the people trained on"
-    first, data = summary["points"][0]["test"], summary["data"]
-    lines = ["## Frontier", "", f"On {first['people']:,} {where}. "]
-    lines[-1] += f"Favourable: {_plain(data['target'])} = {_plain(data['positive'])}. Points have the least loss. "
+    first, data = summary["unconstrained"]["test"], summary["data"]
+    lines = ["## Decisions of the proposed model", "", f"On {first['people']:,} {where}. "]
+    lines[-1] += f"Favourable: {_plain(data['target'])} = {_plain(data['positive'])}. "
     lines[-1] += f"Deciding the same for everybody is right in {formatting.percent(first['constant_accuracy'])}."
-    lines += ["", *_table(header, rows)]
+    lines += ["", *_groups(summary["audit"]), *_sections(summary)]
     labels = summary["labels_audit"]
-    lines += ["## The labels", "", *_groups(labels), *_proxies(labels["proxies"]), *_rules(labels["rules"])]
-    return [*lines, "## Decisions without a limit", "", *_groups(summary["audit"])]
+    lines += ["## The labels of the people trained on", "", *_groups(labels)]
+    lines += [*_proxies(labels["proxies"]), *_rules(labels["rules"])]
+    return [*lines, "## Decisions without a limit", "", *_groups(summary["proposal"]["unconstrained_audit"])]

@@ -1,22 +1,24 @@
 "use strict";
 (() => {
   const summary = JSON.parse(document.getElementById("summary").textContent);
-  const points = summary.points, answers = summary.answers.filter((a) => a.details);
-  const free = points[0], $ = (id) => document.getElementById(id);
-  const slider = $("slider"), chooser = $("attribute"), buttons = [...document.querySelectorAll("button[data-answer]")];
-  // What is shown: a point of the frontier, or the answer to a question; and for which attribute.
-  const state = { point: Number(slider.value), answer: null, attribute: -1 };
+  const curves = summary.curves, answers = summary.answers.filter((a) => a.details);
+  const free = summary.unconstrained, $ = (id) => document.getElementById(id);
+  const slider = $("slider"), chooser = $("attribute"), curveChooser = $("curve"), peopleChooser = $("people");
+  const buttons = [...document.querySelectorAll("button[data-answer]")];
+  // What is shown: a point of a curve, or the answer to a question; for which attribute; and whom the chart is of.
+  const state = { curve: 0, point: 0, answer: "proposed", attribute: -1, people: peopleChooser ? peopleChooser.value : "test" };
+  const points = () => curves[state.curve].points;
 
   const percent = (x, digits = 1) => (x === null || x === undefined ? "–" : (100 * x).toFixed(digits) + "%");
   const rule = (x) => (x === null || x === undefined ? "–" : x.toFixed(1) + "%");
   const span = (low, high, unit = "%") => (low === null || low === undefined ? "" : low.toFixed(1) + "–" + high.toFixed(1) + unit);
   const signed = (x, digits = 1) => (x >= 0 ? "+" : "−") + Math.abs(x).toFixed(digits);
   const count = (n) => n.toLocaleString("en");
-  const current = () => (state.answer === null ? points[state.point] : answers.find((a) => a.key === state.answer).details);
-  const fairness = (point) => {
-    const test = point.test;
-    if (state.attribute >= 0) return test.attributes[state.attribute];
-    return { p_rule: test.p_rule, low: test.p_rule_low, high: test.p_rule_high, ...(test.worst || {}) };
+  const current = () => (state.answer === null ? points()[state.point] : answers.find((a) => a.key === state.answer).details);
+  const fairness = (point, on = "test") => {
+    const part = point[on];
+    if (state.attribute >= 0) return part.attributes[state.attribute];
+    return { p_rule: part.p_rule, low: part.p_rule_low, high: part.p_rule_high, ...(part.worst || {}) };
   };
 
   function put(id, text) { $(id).textContent = text; }
@@ -51,23 +53,29 @@
     put("rule-more", (fair.low === null || fair.low === undefined ? "" : "95%: " + span(fair.low, fair.high) + "; ") +
       (before.p_rule === null || fair.p_rule === null ? "" : signed(fair.p_rule - before.p_rule) + " points"));
     $("rule-group").replaceChildren();
-    if (fair.group) $("rule-group").append(name(fair.attribute + " = " + fair.group), "against ", name(fair.against), "; " + count(fair.people) + (fair.people === 1 ? " person" : " people"));
+    if (fair.group) {
+      const who = fair.attribute + " = " + fair.group + " against " + fair.against;
+      $("rule-group").append(element("bdi", who, "name"), "; " + count(fair.people) + (fair.people === 1 ? " person" : " people"));
+      $("rule-group").title = who;
+    }
     put("gained", "+" + count(point.gained));
     put("lost", "−" + count(point.lost));
     put("changed", percent((point.gained + point.lost) / test.people) + " of " + count(test.people) + " people change");
-    put("loss", point.loss_increase === null ? "–" : signed(100 * point.loss_increase, 2) + "%");
-    const which = state.answer === null ? "Point " + (state.point + 1) + " of " + points.length : "“" + point_question() + "”";
+    put("auc", test.auc === null ? "–" : test.auc.toFixed(3));
+    put("loss", "training loss " + (point.loss_increase === null ? "–" : signed(100 * point.loss_increase, 2) + "%") + " against no limit");
+    const which = state.answer === null ? "Point " + (state.point + 1) + " of " + points().length : "“" + point_question() + "”";
     put("said", which + ": " + percent(test.accuracy) + " accuracy, p%-rule " + rule(fair.p_rule) + ", " +
       count(point.gained) + " people gain and " + count(point.lost) + " lose the positive decision.");
   }
 
+  const everything = () => points().concat(answers.map((a) => a.details));
   const point_question = () => answers.find((a) => a.key === state.answer).question;
 
   function showGroups(point) {
     const body = $("groups");
     body.replaceChildren();
     let attribute = null;
-    const top = Math.max(...points.concat(answers.map((a) => a.details)).flatMap((p) => p.test.groups.map((g) => g.rate)), 1e-9);
+    const top = Math.max(...everything().flatMap((p) => p.test.groups.map((g) => g.rate)), 1e-9);
     point.test.groups.forEach((group, k) => {
       if (group.attribute !== attribute) {
         attribute = group.attribute;
@@ -116,7 +124,9 @@
 
   function showTable() {
     document.querySelectorAll("tr[data-point]").forEach((row) => {
-      const here = state.answer === null ? row.dataset.point === String(state.point) : row.dataset.point === state.answer;
+      const key = curves[state.curve].key + "-" + state.point;
+      const proposed = state.answer === "proposed" && row.classList.contains("chosen");
+      const here = state.answer === null ? row.dataset.point === key : row.dataset.point === state.answer || proposed;
       row.classList.toggle("here", here);
     });
   }
@@ -124,13 +134,14 @@
   // The chart. Names from the data never reach it: plotly reads some of HTML in its texts.
   const media = window.matchMedia("(prefers-color-scheme: dark)");
   const colour = (variable) => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
-  const symbols = { p80: "star", loss2: "diamond", nobody: "square" };
+  const symbols = { proposed: "star", loss2: "diamond", nobody: "square", within: "triangle-up" };
   const chart = $("chart"), narrow = () => chart.clientWidth < 520;
 
   // Places of classifiers, with bars for their intervals unless there are so many that bars hide the rest.
   function bars(list, strong) {
-    const fair = list.map(fairness), test = list.map((p) => p.test);
-    const style = { visible: strong !== null, thickness: strong ? 2 : 1, width: 0, color: colour(strong ? "--focus" : "--before") };
+    const fair = list.map((p) => fairness(p, state.people)), test = list.map((p) => p[state.people]);
+    const known = fair.every((f) => f.low !== null && f.low !== undefined) && test.every((t) => t.accuracy_low !== undefined);
+    const style = { visible: strong !== null && known, thickness: strong ? 2 : 1, width: 0, color: colour(strong ? "--focus" : "--before") };
     const arm = (values, minus, plus) => ({ type: "data", symmetric: false, array: values.map((v, k) => plus[k] - v), arrayminus: values.map((v, k) => v - minus[k]), ...style });
     return {
       x: fair.map((f) => f.p_rule),
@@ -143,7 +154,7 @@
   function traces() {
     const hover = "accuracy %{y:.1f}%<br>p%-rule %{x:.1f}%<extra>%{fullData.name}</extra>";
     const made = [{
-      ...bars(points, null), name: "frontier", mode: "lines+markers", hovertemplate: hover,
+      ...bars(points(), null), name: state.curve === 0 ? "most accurate for its p%-rule" : "least loss for its covariance", mode: "lines+markers", hovertemplate: hover,
       line: { color: colour("--accent"), width: 2 }, marker: { size: 7, color: colour("--accent") },
     }];
     answers.forEach((a) => made.push({
@@ -163,7 +174,7 @@
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("--ink"), family: "system-ui, sans-serif", size: 13 },
       margin: { l: 55, r: 12, t: 8, b: 45 }, dragmode: false, hovermode: "closest",
       xaxis: { ...axis, title: { text: "p%-rule (fairer →)" }, range: range(), },
-      yaxis: { ...axis, title: { text: "accuracy" }, range: height() },
+      yaxis: { ...axis, title: { text: state.people === "train" ? "accuracy, people trained on" : "accuracy" }, range: height() },
       legend: narrow() ? { orientation: "h", y: -0.25, x: 0 } : { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
       shapes: [{ type: "line", x0: 80, x1: 80, y0: 0, y1: 1, yref: "paper", line: { dash: "dot", width: 1.5, color: colour("--soft") } }],
       annotations: [{ x: 80, y: 0, yref: "paper", yanchor: "bottom", xanchor: "left", text: " 80%-rule", showarrow: false, font: { color: colour("--soft") } }],
@@ -171,15 +182,17 @@
   }
 
   function range() {
-    const all = points.concat(answers.map((a) => a.details)).map(fairness);
-    const low = Math.min(75, ...all.map((f) => f.low ?? 100), ...all.map((f) => f.p_rule ?? 100));
+    const all = everything().map((p) => fairness(p, state.people));
+    const low = Math.min(75, ...all.map((f) => f.p_rule ?? 100));
     return [Math.max(0, low - 3), 102];
   }
 
   function height() {
-    const all = points.concat(answers.map((a) => a.details)).map((p) => p.test);
-    const low = Math.min(...all.map((t) => 100 * t.accuracy_low)), high = Math.max(...all.map((t) => 100 * t.accuracy_high));
-    return [low - 0.5, high + 0.5];
+    // Points that decide the same for everybody have no p%-rule, or the worst accuracy: they need not set the scale.
+    const useful = everything().map((p) => p[state.people]).filter((t) => t.decides_alike === null);
+    const values = (useful.length ? useful : everything().map((p) => p[state.people])).map((t) => 100 * t.accuracy);
+    const low = Math.min(...values), high = Math.max(...values), room = Math.max(1, 0.15 * (high - low));
+    return [low - room, high + room];
   }
 
   function drawChart() {
@@ -187,10 +200,14 @@
   }
 
   function show() {
-    const point = current();
+    const point = current(), place = points()[state.point], curve = curves[state.curve];
+    slider.max = points().length - 1;
     slider.value = state.point;
-    slider.setAttribute("aria-valuetext", "point " + (state.point + 1) + " of " + points.length + ", accuracy " +
-      percent(points[state.point].test.accuracy) + ", p%-rule " + rule(fairness(points[state.point]).p_rule));
+    put("slider-label", curve.slider);
+    put("end-left", curve.ends[0]);
+    put("end-right", curve.ends[1]);
+    slider.setAttribute("aria-valuetext", "point " + (state.point + 1) + " of " + points().length + ", accuracy " +
+      percent(place.test.accuracy) + ", p%-rule " + rule(fairness(place).p_rule));
     buttons.forEach((b) => b.setAttribute("aria-pressed", String(b.dataset.answer === state.answer)));
     showCards(point);
     showGroups(point);
@@ -203,6 +220,16 @@
   slider.addEventListener("input", () => { state.point = Number(slider.value); state.answer = null; show(); });
   buttons.forEach((b) => b.addEventListener("click", () => { state.answer = b.dataset.answer; show(); }));
   chooser.addEventListener("change", () => { state.attribute = Number(chooser.value); show(); });
+  curveChooser.addEventListener("change", () => { state.curve = Number(curveChooser.value); state.point = nearest(current()); show(); });
+  if (peopleChooser) peopleChooser.addEventListener("change", () => { state.people = peopleChooser.value; show(); });
+
+  // The point of the curve nearest to a model: where the slider stands while the model is shown.
+  function nearest(model) {
+    const away = (p) => Math.abs((p.train.p_rule ?? 0) - (model.train.p_rule ?? 0)) + 100 * Math.abs(p.train.accuracy - model.train.accuracy);
+    return points().reduce((best, p, k) => (away(p) < away(points()[best]) ? k : best), 0);
+  }
+
+  state.point = nearest(current());
   show();
   chart.on("plotly_click", (event) => {
     const at = event.points[0];

@@ -13,7 +13,7 @@ from typing import Any
 from fairmargin import formatting
 from fairmargin.audit.errors import ERROR_RATES
 
-__all__ = ["Section", "audit_sections"]
+__all__ = ["Section", "audit_sections", "number", "section_of"]
 
 _MOST = 40  # rows that a table on paper still bears; the JSON has all
 
@@ -76,7 +76,7 @@ def _error_rates(rows: Sequence[Mapping[str, Any]]) -> Section | None:
     }
     said = "; ".join(f"{measure}: {words}" for measure, words in ERROR_RATES.items())
     text = f"{said[0].upper()}{said[1:]}. Differences in percentage points, tested by Fisher's exact test."
-    return _section("Error rates by group", text, columns, rows, left=(1,))
+    return section_of("Error rates by group", text, columns, rows, left=(1,))
 
 
 def _percentages(low: float | None, high: float | None) -> str:
@@ -97,7 +97,7 @@ def _odds(audit: Mapping[str, Any]) -> Section | None:
         "Odds of the positive decision over those of the people compared with, with exact limits; and the ratio if "
         "two people changed places: one of the side worse off has the positive decision instead of one of the other."
     )
-    return _section("Odds ratios, and two people who change places", text, columns, rows, left=(5,))
+    return section_of("Odds ratios, and two people who change places", text, columns, rows, left=(5,))
 
 
 def _exchange(group: Mapping[str, Any]) -> str:
@@ -123,7 +123,7 @@ def _strata(rows: Sequence[Mapping[str, Any]]) -> Section | None:
         f"Groups compared within strata of {by}, pooled by Mantel and Haenszel. Strata in which everybody is decided "
         "alike say nothing and are not counted. A small p of equal odds says that strata differ among themselves."
     )
-    return _section("Within strata", text, columns, rows, left=(1,))
+    return section_of("Within strata", text, columns, rows, left=(1,))
 
 
 def _above_median(attributes: Sequence[Mapping[str, Any]]) -> Section | None:
@@ -138,7 +138,7 @@ def _above_median(attributes: Sequence[Mapping[str, Any]]) -> Section | None:
         "p (adj.)": lambda g: formatting.probability(g["p_adjusted"]),
     }
     text = "The share of each group with a score above the median of everybody's, compared as decisions are."
-    return _section("Scores above the median", text, columns, rows)
+    return section_of("Scores above the median", text, columns, rows)
 
 
 def _scored(rows: Sequence[Mapping[str, Any]]) -> Section | None:
@@ -153,7 +153,7 @@ def _scored(rows: Sequence[Mapping[str, Any]]) -> Section | None:
         "Mean scores; the difference from the people compared with in standard deviations of everybody's scores; and "
         "how well scores rank the people of the group by their label (0.5: not at all)."
     )
-    return _section("Scores by group", text, columns, rows)
+    return section_of("Scores by group", text, columns, rows)
 
 
 def _drift(drift: Mapping[str, Any] | None) -> Section | None:
@@ -173,7 +173,7 @@ def _drift(drift: Mapping[str, Any] | None) -> Section | None:
     text += "ratio, corrected for the number of groups."
     for when, names in (("only before", drift["only_before"]), ("only now", drift["only_now"])):
         text += f" Groups {when}: {', '.join(names)}." if names else ""
-    return _section("Since the earlier audit", text, columns, drift["groups"], left=(7,))
+    return section_of("Since the earlier audit", text, columns, drift["groups"], left=(7,))
 
 
 def _reasons(rows: Sequence[Mapping[str, Any]]) -> Section | None:
@@ -187,7 +187,7 @@ def _reasons(rows: Sequence[Mapping[str, Any]]) -> Section | None:
         "The mean score of a group less that of everybody else is the sum of these differences over all columns, "
         "exactly; the largest are shown."
     )
-    return _section("What sets the scores of groups apart", text, columns, rows, left=(1,))
+    return section_of("What sets the scores of groups apart", text, columns, rows, left=(1,))
 
 
 def _repeats(repeats: Mapping[str, Any] | None) -> Section | None:
@@ -200,7 +200,7 @@ def _repeats(repeats: Mapping[str, Any] | None) -> Section | None:
         "p%-rule": lambda r: formatting.ratio(r["p_rule"]),
         "CV score": lambda r: formatting.percent(r["cv_score"]),
     }
-    return _section("Other splits", repeats["text"], columns, [*repeats["splits"], *repeats["totals"]])
+    return section_of("Other splits", repeats["text"], columns, [*repeats["splits"], *repeats["totals"]])
 
 
 def _profile(profile: Mapping[str, Any] | None) -> list[Section]:
@@ -217,13 +217,14 @@ def _profile(profile: Mapping[str, Any] | None) -> list[Section]:
     return [Section(f"Profile: {profile['title']}", head, ("", ""), tuple(facts), (1,)), *tables]
 
 
-def _section(
+def section_of(
     title: str,
     text: str,
     columns: Mapping[str, Callable[[Mapping[str, Any]], str]],
     rows: Sequence[Mapping[str, Any]],
     left: tuple[int, ...] = (),
 ) -> Section:
+    """Return a table of some rows; ``columns`` say what each column shows of a row."""
     shown = tuple(tuple(show(row) for show in columns.values()) for row in rows[:_MOST])
     if len(rows) > _MOST:
         text += f" The first {_MOST} of {len(rows)} rows; the JSON summary has all."

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fairmargin import formatting
-from fairmargin.report.sections import audit_sections
+from fairmargin.report.evidence import all_sections
 
 __all__ = ["show", "training_rows"]
 
@@ -20,12 +20,23 @@ def show(summary: Mapping[str, Any]) -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160, markup=False, emoji=False)
     parts = {"audit": _audit, "train": _train, "frontier": _frontier}
     console.print(formatting.clean(summary["title"]), style="bold")
+    for line, style in _verdict(summary):
+        console.print(formatting.clean(line), style=style)
     for warning in summary["warnings"]:
         console.print(formatting.clean(f"warning: {warning}"), style="bold yellow")
     parts[summary["kind"]](console, summary)
     for note in summary["notes"]:
         console.print(formatting.clean(f"note: {note}"), style="dim")
     console.print(summary["disclaimer"], style="italic")
+
+
+def _verdict(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the verdict and the answers that follow it, each with its style."""
+    verdict = summary["verdict"] if "verdict" in summary else summary["proposal"]["verdict"]
+    lines = [(verdict["headline"], "bold")]
+    if "proposal" in summary:
+        return lines + [(f"{line['question']} {line['answer']}", "") for line in summary["proposal"]["lines"]]
+    return lines + [(verdict[key], "") for key in ("passes", "for_whom", "sure") if verdict[key]]
 
 
 def _table(title: str, *columns: str) -> Any:
@@ -65,7 +76,7 @@ def _sections(console: Any, summary: Mapping[str, Any]) -> None:
     """Print the further tables of an audit."""
     from rich.text import Text
 
-    for section in audit_sections(summary):
+    for section in all_sections(summary):
         columns = [f"<{name}" if k in section.left else name for k, name in enumerate(section.columns)]
         table = _table(section.title, *columns)
         for row in section.rows:
@@ -168,29 +179,9 @@ def _train(console: Any, summary: Mapping[str, Any]) -> None:
 
 def _frontier(console: Any, summary: Mapping[str, Any]) -> None:
     _study(console, summary)
-    where = "held-out" if summary["held_out"] else "training"
-    columns = ("point", "accuracy", "accepted", "p%-rule", "95% interval", "gained", "lost", "loss", "<proof")
-    table = _table(f"On {where} people", *columns)
-    shown = [(f"{100 * p['factor']:.0f}% of covariance", p) for p in summary["points"]]
-    shown += [(a["question"], a["details"]) for a in summary["answers"] if a["details"]]
-    for label, p in shown:
-        test = p["test"]
-        table.add_row(
-            label,
-            formatting.percent(test["accuracy"]),
-            formatting.percent(test["rate"]),
-            formatting.ratio(test["p_rule"]),
-            formatting.interval(test["p_rule_low"], test["p_rule_high"]),
-            f"{p['gained']:,}",
-            f"{p['lost']:,}",
-            formatting.signed_percent(p["loss_increase"]),
-            p["proof"]["label"],
-        )
-    console.print(table)
-    constant = summary["points"][0]["test"]["constant_accuracy"]
-    console.print(
-        f"points have the least loss; deciding the same for everybody is right in {formatting.percent(constant)}"
-    )
+    for attribute in summary["audit"]["attributes"]:
+        console.print(_audit_table(attribute, console.width))
+    _sections(console, summary)
 
 
 def _study(console: Any, summary: Mapping[str, Any]) -> None:

@@ -48,18 +48,22 @@ def group_columns(
     merge_under: int = 0,
     *,
     intersections: bool = False,
+    names: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the sensitive columns as groups, and notes on what was done; parameters as in :func:`group_column`.
 
-    Groups of fewer than ``merge_under`` people are put together. Bands of numbers are in the order of the numbers.
+    ``names`` are readable names of groups, by column and value; several values may share one. Groups of fewer than
+    ``merge_under`` people are put together. Bands of numbers are in the order of the numbers.
     With ``intersections`` the combinations of all columns are one more.
     """
     for name in bins or {}:
         if name not in sensitive:
             raise DataError(f"Limits are given for {shorten(name)!r}, which is no sensitive column.", field="bins")
+    _check_names(names or {}, sensitive)
     columns, notes = {}, []
     for name in sensitive:
         words, said = group_column(frame[name], edges=(bins or {}).get(name), missing=missing)
+        words = _renamed(words, (names or {}).get(name, {}))
         words, also = _merge_small_groups(words, merge_under)
         columns[name], said = _in_order(words), [*said, *also]
         notes += said
@@ -73,6 +77,27 @@ def group_columns(
         words, said = _combined(pd.DataFrame(columns), merge_under)
         columns[str(words.name)], notes = _in_order(words), [*notes, *said]
     return pd.DataFrame(columns), notes
+
+
+def _check_names(names: Mapping[str, Any], sensitive: Sequence[str]) -> None:
+    for column in names:
+        if column not in sensitive:
+            raise DataError(
+                f"Names are given for {shorten(column)!r}, which is no sensitive column.", field="value_names"
+            )
+
+
+def _renamed(words: pd.Series, names: Mapping[str, str]) -> pd.Series:
+    """Return groups under readable names; raise if a value that is named does not occur."""
+    present = set(words.unique())
+    for value in names:
+        if value not in present:
+            listed = ", ".join(repr(shorten(word, 20)) for word in sorted(present)[:8])
+            raise DataError(
+                f"{shorten(words.name)!r} has no group {shorten(value)!r} to name; there are {listed}.",
+                field="value_names",
+            )
+    return words.map(lambda word: names.get(word, word)) if names else words
 
 
 def _combined(groups: pd.DataFrame, merge_under: int) -> tuple[pd.Series, list[str]]:

@@ -4,13 +4,13 @@ What the command line does between reading a file and writing a report, for use 
 
     study = prepare(read_table("people.csv"), target="repaid", positive="yes", sensitive=["sex"])
     model, summary = train(study, make_estimator("logistic", parse_constraint("p-rule=80")))
-    summary = trace(study, make_estimator("logistic"))
+    model, summary = propose(study, make_estimator("logistic"), parse_selection("p-rule=85"))
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -24,17 +24,23 @@ from fairmargin.exceptions import DataError, DisparateTreatmentError
 from fairmargin.formatting import interval, ratio_beside, shorten
 from fairmargin.frontier import FairnessFrontier
 from fairmargin.notions import get_notion
-from fairmargin.report.summary import Answer, frontier_summary, training_summary
+from fairmargin.performance import PerformanceBound
+from fairmargin.report.candidates import Candidate, Selection
+from fairmargin.report.summary import frontier_summary, training_summary
 from fairmargin.tables.model import TabularModel
 from fairmargin.tables.study import Study
 
-__all__ = ["trace", "train"]
+__all__ = ["propose", "refit", "trace", "train"]
 
 _MANY = 200_000  # people above which products are large enough for several BLAS threads to pay
 
 
 def train(
-    study: Study, estimator: Any, settings: dict[str, Any] | None = None
+    study: Study,
+    estimator: Any,
+    settings: dict[str, Any] | None = None,
+    *,
+    gains: Mapping[str, float] | None = None,
 ) -> tuple[TabularModel, dict[str, Any]]:
     """Train a classifier on a study.
 
@@ -45,6 +51,8 @@ def train(
         It is fitted in place. A rule with a confidence is tested on the people held out.
     settings : dict, optional
         Further settings to record in the summary.
+    gains : mapping, optional
+        What decisions are worth, by "tp", "fp", "fn" and "tn"; then the mean gain is measured.
 
     Returns
     -------
@@ -69,51 +77,139 @@ def train(
         notes=_ties(estimator),
         warnings=said,
         unconstrained=free,
+        gains=gains,
+        **({} if _rule_asked(estimator) is None else {"asked": float(estimator.constraint.p)}),
     )
     summary["warnings"] += _shortfalls(estimator, summary)
-    kept = ("settings", "data", "train", "test", "guarantee", "warnings", "notes", "versions")
-    facts = {key: summary[key] for key in kept}
-    return TabularModel(estimator, study.encoder, study.target, study.labels, study.sensitive, facts), summary
+    return _tabular(study, estimator, summary), summary
 
 
-def trace(
+def propose(
     study: Study,
     estimator: Any,
+    selection: Selection | None = None,
     *,
     n_points: int = 21,
     individual_loss: float = 2.0,
     settings: dict[str, Any] | None = None,
     progress: Callable[..., None] = lambda step, done=0, total=None: None,
-) -> dict[str, Any]:
-    """Trace the trade-off between accuracy and fairness on a study; return its summary.
+) -> tuple[TabularModel, dict[str, Any]]:
+    """Search for a less discriminatory alternative on a study, and propose one of the candidates.
+
+    Candidates are the points of two frontiers (the most accurate classifiers found at levels of the p%-rule, and the
+    exact frontier of least loss for every covariance) and the answers to a few questions of their own.
 
     Parameters
     ----------
     study : Study
     estimator : unfitted classifier of this package
         Its constraint is ignored.
+    selection : Selection, optional
+        Which candidate is proposed; by default the most accurate one that reaches an 80%-rule.
     n_points : int
+        Of each frontier.
     individual_loss : float
         For the question whether nobody need lose: by how much anybody's loss may grow.
     settings : dict, optional
         Further settings to record in the summary.
     progress : callable
-        Called with the name of each step before it begins and, on the frontier, points done and points in all.
+        Called with the name of each step before it begins and, on a frontier, points done and points in all.
+
+    Returns
+    -------
+    model : TabularModel
+        The candidate proposed.
+    summary : dict
+        See :func:`fairmargin.report.frontier_summary`.
     """
+    selection = selection or Selection()
+    estimator = clone(estimator).set_params(constraint=None)
     with _collected_warnings() as said, _few_threads(study), _named_columns(study):
-        tracing = partial(progress, "tracing the frontier")
-        tracing()
-        held_out = (study.test.X, study.test.y, study.test.sensitive) if len(study.test) else None
-        frontier = FairnessFrontier(
-            estimator, n_points=n_points, method=study.method, min_people=study.min_people, progress=tracing
-        )
-        frontier.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive, eval_set=held_out)
-        answers = _answers(study, estimator, individual_loss, progress)
+        answers = _answers(study, estimator, selection, individual_loss, progress)
+        exact = _frontier(study, estimator, progress, "tracing the exact frontier", n_points=n_points)
+        rivals = [c.classifier for c in answers if c.classifier is not None] + exact.estimators_
+        levels = sorted({80.0, selection.asked} - {0.0})
+        options: dict[str, Any] = {"n_points": n_points, "which": "p_rule", "levels": levels}
+        rules = _frontier(study, estimator, progress, "tracing the p%-rule", rivals, **options)
     progress("summing up")
-    recorded = {**_settings(estimator), "points": n_points, "individual_loss": individual_loss, **(settings or {})}
+    candidates = [*_points(rules, "rule"), *_points(exact, "covariance"), *answers]
+    recorded = {**_settings(estimator), "points": n_points, "individual_loss": individual_loss}
+    recorded |= {"select": f"{selection.kind}={selection.value:g}", "gains": selection.gains, **(settings or {})}
     title = f"{study.target} = {study.labels[1]}: accuracy and fairness"
     with _few_threads(study):
-        return frontier_summary(study, frontier, answers, title=title, settings=recorded, warnings=said)
+        summary = frontier_summary(
+            study,
+            candidates,
+            exact.estimators_[0],
+            selection=selection,
+            title=title,
+            settings=recorded,
+            warnings=said,
+            looked_at=rules.n_looked_at_,
+        )
+    chosen = next(c.classifier for c in candidates if c.key == summary["proposal"]["key"])
+    return _tabular(study, chosen, summary), summary
+
+
+def trace(study: Study, estimator: Any, selection: Selection | None = None, **options: Any) -> dict[str, Any]:
+    """Return the summary of :func:`propose`, without the model."""
+    return propose(study, estimator, selection, **options)[1]
+
+
+def refit(model: TabularModel, everybody: Study) -> TabularModel:
+    """Train the classifier of a model again, with the same constraint, on a study in which nobody is held out.
+
+    What was measured belongs to the model trained before; ``facts`` says so.
+    """
+    if len(everybody.test):
+        raise DataError("Prepare the study with test_share=0 to train on everybody.", field="test_share")
+    again = clone(model.estimator)
+    with _collected_warnings() as said, _few_threads(everybody), _named_columns(everybody):
+        again.fit(everybody.train.X, everybody.train.y, sensitive_features=everybody.train.sensitive)
+    note = (
+        f"Trained again on all {everybody.people:,} people. Measures are those of the model that was trained without "
+        "the people held out."
+    )
+    facts = {**model.facts, "notes": [*model.facts.get("notes", []), note], "refit_warnings": said}
+    return replace(model, estimator=again, encoder=everybody.encoder, facts=facts)
+
+
+def _tabular(study: Study, classifier: Any, summary: Mapping[str, Any]) -> TabularModel:
+    """Return a classifier of a study as a model, with what the summary knows of it."""
+    kept = ("settings", "data", "train", "test", "guarantee", "warnings", "notes", "versions")
+    facts = {key: summary[key] for key in kept if key in summary}
+    if summary.get("candidates"):
+        proposed = next(a for a in summary["answers"] if a["key"] == "proposed")["details"]
+        facts |= {"train": proposed["train"], "test": proposed["test"] if summary["held_out"] else None}
+    return TabularModel(classifier, study.encoder, study.target, study.labels, study.sensitive, facts)
+
+
+def _frontier(
+    study: Study,
+    estimator: Any,
+    progress: Callable[..., None],
+    step: str,
+    rivals: Sequence[Any] = (),
+    **options: Any,
+) -> FairnessFrontier:
+    tracing = partial(progress, step)
+    tracing()
+    held_out = (study.test.X, study.test.y, study.test.sensitive) if len(study.test) else None
+    frontier = FairnessFrontier(
+        estimator, method=study.method, min_people=study.min_people, progress=tracing, **options
+    )
+    data: dict[str, Any] = {"sensitive_features": study.train.sensitive, "eval_set": held_out}
+    return frontier.fit(study.train.X, study.train.y, alternatives=rivals, **data)
+
+
+def _points(frontier: FairnessFrontier, origin: str) -> list[Candidate]:
+    """Return the points of a frontier as candidates."""
+    found = []
+    for k, (_, row) in enumerate(frontier.table_.iterrows()):
+        facts = {name: float(row[name]) for name in ("level", "factor", "loss_increase") if name in row}
+        label = f"{facts['level']:.1f}%-rule" if origin == "rule" else f"{100 * facts['factor']:.0f}% of covariance"
+        found.append(Candidate(f"{origin}-{k}", origin, label, frontier.estimators_[k], "", facts, row))
+    return found
 
 
 def _tests_people(estimator: Any, study: Study) -> bool:
@@ -173,15 +269,20 @@ def _ties(estimator: Any) -> list[str]:
     return [f"{ties:,} people had a score of zero up to rounding and were decided together."] if ties else []
 
 
+def _rule_asked(estimator: Any) -> float | None:
+    """Return the p%-rule of positive rates that a constraint asks for; None if it asks for something else."""
+    constraint = estimator.constraint
+    of_rates = isinstance(constraint, PRuleBound) and get_notion(constraint.notion).name == "selection_rate"
+    return constraint.p if of_rates else None
+
+
 def _shortfalls(estimator: Any, summary: dict[str, Any]) -> list[str]:
     """Return notes where held-out people fare worse than requested, or than under a constant decision."""
     test = summary["test"]
     notes: list[str] = []
     if test is None:
         return notes
-    constraint = estimator.constraint
-    of_selection = isinstance(constraint, PRuleBound) and get_notion(constraint.notion).name == "selection_rate"
-    asked = constraint.p if of_selection else None
+    asked = _rule_asked(estimator)
     if asked is not None and test["p_rule"] is not None and test["p_rule"] < asked:
         notes.append(
             f"The {asked:g}%-rule holds on the people trained on; on those held out the p%-rule is "
@@ -196,12 +297,21 @@ def _shortfalls(estimator: Any, summary: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _answers(study: Study, estimator: Any, individual_loss: float, progress: Callable[..., None]) -> list[Answer]:
-    """Return the answers to the three questions that people ask."""
+def _answers(
+    study: Study, estimator: Any, selection: Selection, individual_loss: float, progress: Callable[..., None]
+) -> list[Candidate]:
+    """Return the answers to the questions that people ask."""
     grown = f"and nobody's loss is more than {1 + individual_loss:g} times what it was"
-    rule = PRuleBound(80, method=study.method, min_people=study.min_people)
-    questions: list[tuple[str, str, str, Constraint]] = [
-        ("p80", "80%-rule on the training data", "the most accurate classifier found", rule),
+    found = "the most accurate classifier found"
+    questions: list[tuple[str, str, str, Constraint]] = []
+    for level in sorted({80.0, selection.asked}):
+        rule = PRuleBound(level, method=study.method, min_people=study.min_people)
+        questions.append((f"p{level:g}", f"{level:g}%-rule on the training data", found, rule))
+    if selection.kind in ("accuracy", "auc", "profit"):
+        bound = PerformanceBound(selection.value, selection.kind, gains=selection.gains)
+        within = f"least covariance, {selection.kind} at most {100 * selection.value:.3g}% worse"
+        questions.append(("within", within, "the least covariance found there", bound))
+    questions += [
         ("loss2", "within 2% of the best loss", "the least covariance there", LossBound(0.02)),
         ("nobody", "nobody trained on loses acceptance", grown, IndividualLossBound(individual_loss, "accepted")),
     ]
@@ -212,7 +322,7 @@ def _answers(study: Study, estimator: Any, individual_loss: float, progress: Cal
         try:
             classifier.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
         except ValueError as error:  # no such classifier exists, or the estimator does not support the question
-            answers.append(Answer(key, question, " ".join(str(error).split()), None))
+            answers.append(Candidate(key, "answer", question, None, " ".join(str(error).split())))
         else:
-            answers.append(Answer(key, question, remark, classifier))
+            answers.append(Candidate(key, "answer", question, classifier, remark))
     return answers

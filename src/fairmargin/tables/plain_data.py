@@ -27,6 +27,7 @@ _CONSTRAINTS = {
     "IndividualLossBound": "fairmargin.constraints",
     "LossBound": "fairmargin.constraints",
     "PRuleBound": "fairmargin.constraints",
+    "PerformanceBound": "fairmargin.performance",
 }
 _RECORDS = {
     "Certificate": "fairmargin.problem",

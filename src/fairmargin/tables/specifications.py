@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +12,17 @@ from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBo
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
 from fairmargin.penalty import CovariancePenalty
+from fairmargin.performance import PerformanceBound, check_gains
+from fairmargin.report.candidates import Selection
 
-__all__ = ["ESTIMATORS", "make_estimator", "parse_constraint"]
+__all__ = ["ESTIMATORS", "make_estimator", "parse_constraint", "parse_gains", "parse_selection"]
 
 ESTIMATORS = ("logistic", "linear-svm", "squared-hinge", "svm")
 _CONSTRAINTS = (
     "none, covariance=0 (or 20%, or sex:0,race:0.1), penalty=100 (or sex:100,race:50), p-rule=80, loss=0.05, "
-    "individual=0.5, nobody-loses"
+    "accuracy=1%, auc=1%, profit=1%, individual=0.5, nobody-loses"
 )
+_SELECTIONS = "p-rule=80, loss=2%, accuracy=1%, auc=1% or profit=1%"
 
 
 def make_estimator(
@@ -53,15 +57,21 @@ def make_estimator(
 
 
 def parse_constraint(
-    text: str, *, confidence: float | None = None, method: str = "one_vs_rest", min_people: int = 1
+    text: str,
+    *,
+    confidence: float | None = None,
+    method: str = "one_vs_rest",
+    min_people: int = 1,
+    gains: Mapping[str, float] | None = None,
 ) -> Constraint | None:
     """Return the constraint that a text asks for; with ``confidence``, a p%-rule that is tested on other people.
 
     ``none``; ``covariance=0.1``, ``covariance=20%`` (of the unconstrained classifier's),
     ``covariance=sex:0,race:0.1``; ``penalty=100`` (what one unit of covariance costs), ``penalty=sex:100,race:50``;
-    ``p-rule=80``; ``loss=0.05`` (within 5% of the best loss); ``individual=0.5`` (nobody's loss grows by more than
-    half); ``nobody-loses`` or ``nobody-loses=0.5`` (and whoever is accepted stays accepted). ``method`` and
-    ``min_people`` are for p%-rules, as in :class:`fairmargin.PRuleBound`.
+    ``p-rule=80``; ``loss=0.05`` (within 5% of the best loss); ``accuracy=1%``, ``auc=1%``, ``profit=1%`` (within 1%
+    of the best; the last with ``gains``); ``individual=0.5`` (nobody's loss grows by more than half);
+    ``nobody-loses`` or ``nobody-loses=0.5`` (and whoever is accepted stays accepted). ``method`` and ``min_people``
+    are for p%-rules, as in :class:`fairmargin.PRuleBound`.
 
     Examples
     --------
@@ -69,6 +79,7 @@ def parse_constraint(
     CovarianceBound(c=0.2, relative=True)
     """
     kind, _, value = text.strip().partition("=")
+    worth = _needed(gains) if kind == "profit" else None
     if confidence is not None:
         return _tested_rule(kind, text, confidence, method, min_people)
     try:
@@ -82,6 +93,8 @@ def parse_constraint(
             return PRuleBound(_number(value.removesuffix("%") or "80"), method=method, min_people=min_people)
         if kind == "loss":
             return LossBound(_share(value))
+        if kind in ("accuracy", "auc", "profit"):
+            return PerformanceBound(_share(value), kind, gains=worth)
         if kind == "individual":
             return IndividualLossBound(_share(value))
         if kind == "nobody-loses":
@@ -89,6 +102,47 @@ def parse_constraint(
     except ValueError as error:
         raise DataError(f"The constraint {shorten(text)!r} is not understood: {error}", field="constraint") from None
     raise DataError(f"There is no constraint {shorten(text)!r}; ask for one of {_CONSTRAINTS}.", field="constraint")
+
+
+def parse_selection(text: str, gains: Mapping[str, float] | None = None) -> Selection:
+    """Return which candidate of a search a text proposes: ``p-rule=85``, ``loss=2%``, ``accuracy=1%``, ...
+
+    Examples
+    --------
+    >>> parse_selection("accuracy=1%")
+    Selection(kind='accuracy', value=0.01, gains=None)
+    """
+    kind, _, value = text.strip().partition("=")
+    worth = _needed(gains) if kind == "profit" else None
+    try:
+        if kind == "p-rule":
+            percentage = _number(value.removesuffix("%") or "80")
+            PRuleBound(percentage)  # raises unless it is a percentage
+            return Selection(kind, percentage)
+        if kind in ("loss", "accuracy", "auc", "profit"):
+            return Selection(kind, _share(value), worth)
+    except ValueError as error:
+        raise DataError(f"The selection {shorten(text)!r} is not understood: {error}", field="select") from None
+    raise DataError(f"There is no selection {shorten(text)!r}; ask for {_SELECTIONS}.", field="select")
+
+
+def parse_gains(text: str | None) -> dict[str, float] | None:
+    """Return what decisions are worth, from a text such as ``tp=100,fp=-500``."""
+    if text is None:
+        return None
+    try:
+        pairs = [part.partition("=") for part in text.split(",")]
+        gains = {kind.strip(): _number(value) for kind, _, value in pairs}
+        check_gains(gains)
+    except ValueError as error:
+        raise DataError(f"The gains {shorten(text)!r} are not understood: {error}", field="gains") from None
+    return gains
+
+
+def _needed(gains: Mapping[str, float] | None) -> Mapping[str, float]:
+    if gains is None:
+        raise DataError("A bound on the profit needs the worth of decisions.", field="gains", suggestion="tp=1,fp=-5")
+    return gains
 
 
 def _tested_rule(kind: str, text: str, confidence: float, method: str, min_people: int) -> PRuleBound:

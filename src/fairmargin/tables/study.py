@@ -91,6 +91,7 @@ def prepare(
     numeric: Sequence[str] = (),
     test: Table | None = None,
     intersections: bool = False,
+    value_names: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Study:
     """Put a question to a table: who gets the target, by which features, fair between which groups.
 
@@ -127,6 +128,8 @@ def prepare(
         no effect.
     intersections : bool
         Whether the combinations of all sensitive columns are a further attribute.
+    value_names : mapping from sensitive column to a mapping from value to name, optional
+        Readable names of groups: ``{"SEX": {"1": "men", "2": "women"}}``.
 
     Raises
     ------
@@ -144,7 +147,9 @@ def prepare(
         notes.append(f"{int((~known).sum()):,} people without a value of {shorten(target)!r} were left out.")
     frame, y = frame[known].reset_index(drop=True), y[known]
     merge_under = min_people if merge_small else 0
-    groups, said = group_columns(frame, sensitive, bins, missing_sensitive, merge_under, intersections=intersections)
+    groups, said = group_columns(
+        frame, sensitive, bins, missing_sensitive, merge_under, intersections=intersections, names=value_names
+    )
     notes += said
     if test is None:
         train, held_out = _split(y, groups if stratify else groups.iloc[:, :0], test_share, seed)
@@ -183,6 +188,7 @@ def prepare(
         "categorical": list(categorical),
         "numeric": list(numeric),
         "intersections": intersections,
+        "value_names": {column: dict(names) for column, names in (value_names or {}).items()},
         "test": None if test is None else test.source,
     }
     return Study(

@@ -90,6 +90,8 @@ class LevelSearch:
         Those asked for, ascending.
     best : (L,)
         The highest accuracy seen at each level, rough or exact.
+    n_looked_at : int
+        Candidates that were solved roughly and judged.
     """
 
     def __init__(self, task: Task, constraint: PRuleBound) -> None:
@@ -101,6 +103,7 @@ class LevelSearch:
         self.reserve = 0.5 / np.sqrt(len(self.judge.people.weight))
         self.levels: tuple[float, ...] = ()
         self.best = np.empty(0)
+        self.n_looked_at = 0
         self._rough: list[_Entry] = []
 
     @property
@@ -135,6 +138,7 @@ class LevelSearch:
 
     def add(self, candidate: Candidate, scout: Scout) -> tuple[Array, float]:
         """Judge a rough candidate; return its accuracies at the levels, and that of its best cut of all."""
+        self.n_looked_at += 1
         cuts, ceiling = self._cuts(candidate)
         entry = _Entry(candidate, cuts, scout)
         accuracies = entry.accuracies

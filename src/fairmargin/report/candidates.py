@@ -1,0 +1,187 @@
+"""The search for a less discriminatory alternative, on record: every candidate, the one proposed, and why not others.
+
+Candidates are judged on the people trained on; those held out have no part in the choice, so that what is measured
+on them is of a classifier that they did not help to choose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairmargin.formatting import percent, ratio, ratio_beside
+
+__all__ = ["Candidate", "Selection", "record_of"]
+
+# What a bounded measure is called, and the key of its value in what is known of a candidate.
+BOUNDED = {"loss": "training loss", "accuracy": "accuracy", "auc": "AUC", "profit": "mean gain"}
+_MEASURED = ("accuracy", "auc", "ks", "p_rule", "p_rule_low", "p_rule_high", "smd", "gain")
+_TIED = 1e-9  # measures that differ by less are equal up to rounding
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A classifier that was looked at, or a question without an answer.
+
+    Attributes
+    ----------
+    key : str
+        By which it is known in a report.
+    origin : {"rule", "covariance", "answer"}
+        The frontier of the p%-rule, the exact frontier of least loss, or the answer to a question of its own.
+    label : str
+        What it is, in words.
+    classifier : fitted classifier or None
+    remark : str
+        Describes the classifier or, where there is none, says why.
+    facts : mapping
+        Its place: ``level`` or ``factor``.
+    row : row of a frontier's table, optional
+    """
+
+    key: str
+    origin: str
+    label: str
+    classifier: Any
+    remark: str = ""
+    facts: Mapping[str, Any] | None = None
+    row: Any = None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which candidate is proposed.
+
+    ``kind="p-rule"``: the most accurate one that reaches a p%-rule of ``value`` percent. The other kinds: the one
+    with the highest p%-rule whose training loss, accuracy, AUC or mean gain is within the share ``value`` of that of
+    the unconstrained classifier (``"loss"``, ``"accuracy"``, ``"auc"``, ``"profit"``; the last with ``gains`` per
+    decision, see :func:`fairmargin.report.evaluation.mean_gain`).
+    """
+
+    kind: str = "p-rule"
+    value: float = 80.0
+    gains: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("p-rule", *BOUNDED):
+            raise ValueError(f"kind must be 'p-rule', {', '.join(map(repr, BOUNDED))}, got {self.kind!r}.")
+        if not math.isfinite(self.value) or self.value < 0 or (self.kind == "p-rule" and self.value > 100):
+            raise ValueError(f"{self.kind} takes {self._takes}, got {self.value!r}.")
+        if (self.kind == "profit") != (self.gains is not None):
+            raise ValueError("A bound on the profit needs what decisions are worth (gains), and nothing else does.")
+
+    @property
+    def _takes(self) -> str:
+        return "a percentage from 0 to 100" if self.kind == "p-rule" else "a share from 0 on"
+
+    @property
+    def words(self) -> str:
+        """What is asked for."""
+        if self.kind == "p-rule":
+            return f"the most accurate candidate with a p%-rule of at least {self.value:g}% on the people trained on"
+        most = f"at most {percent(self.value, 2)} worse than without a limit"
+        return f"the candidate with the highest p%-rule whose {BOUNDED[self.kind]} is {most} on the people trained on"
+
+    @property
+    def asked(self) -> float:
+        """The p%-rule that the verdict is about."""
+        return self.value if self.kind == "p-rule" else 80.0
+
+    def choose(self, rows: Sequence[Mapping[str, Any]], free: Mapping[str, Any]) -> int:
+        """Return the index of the candidate to propose: of those allowed the best, the first of equal ones.
+
+        Where none is allowed, the one with the highest p%-rule that does not decide the same for everybody.
+        """
+        useful = [k for k, row in enumerate(rows) if row["train"]["decides_alike"] is None] or list(range(len(rows)))
+        allowed = [k for k in useful if self.allows(rows[k], free)]
+        if allowed:
+            return max(allowed, key=lambda k: (*self._merit(rows[k]), -k))
+        return max(useful, key=lambda k: (_rule(rows[k]), -k))
+
+    def allows(self, row: Mapping[str, Any], free: Mapping[str, Any]) -> bool:
+        """Whether a candidate meets what is asked for."""
+        if self.kind == "p-rule":
+            return _rule(row) >= self.value
+        return self._spent(row, free) <= self.value + _TIED
+
+    def why_not(self, row: Mapping[str, Any], chosen: Mapping[str, Any], free: Mapping[str, Any]) -> str:
+        """Return why a candidate is not the one chosen."""
+        if row["train"]["decides_alike"] is not None:
+            return f"{row['train']['decides_alike']} everybody"
+        if not self.allows(row, free):
+            if self.kind == "p-rule":
+                return f"reaches {ratio_beside(_rule(row), self.value)}, not {self.value:g}%"
+            spent, most = percent(self._spent(row, free), 2), percent(self.value, 2)
+            return f"{BOUNDED[self.kind]} worse by {spent}, more than {most}"
+        here, best = self._merit(row), self._merit(chosen)
+        if _tied(here[0], best[0]) and _tied(here[1], best[1]):
+            return "decides as well; the first of equal ones is proposed"
+        if self.kind == "p-rule" and not _tied(here[0], best[0]):
+            return f"less accurate: {percent(here[0], 2)} against {percent(best[0], 2)}"
+        if self.kind == "p-rule":
+            return f"as accurate, with a lower p%-rule: {ratio(here[1])} against {ratio(best[1])}"
+        if not _tied(here[0], best[0]):
+            return f"lower p%-rule: {ratio(here[0])} against {ratio(best[0])}"
+        return f"same p%-rule, less accurate: {percent(here[1], 2)} against {percent(best[1], 2)}"
+
+    def _merit(self, row: Mapping[str, Any]) -> tuple[float, float]:
+        """Return what is to be highest, and what decides between equal ones; rounded so that rounding does not."""
+        accuracy, rule = round(row["train"]["accuracy"], 12), round(_rule(row), 9)
+        return (accuracy, rule) if self.kind == "p-rule" else (rule, accuracy)
+
+    def _spent(self, row: Mapping[str, Any], free: Mapping[str, Any]) -> float:
+        """Return how much worse the bounded measure is than without a constraint, as a share of it."""
+        if self.kind == "loss":
+            return float(row["loss_increase"])
+        key = {"accuracy": "accuracy", "auc": "auc", "profit": "gain"}[self.kind]
+        best, here = free["train"][key], row["train"][key]
+        if best is None or here is None:
+            return math.inf
+        return (best - here) / abs(best) if best else float(here < best)
+
+
+def _rule(row: Mapping[str, Any]) -> float:
+    found = row["train"]["p_rule"]
+    return -1.0 if found is None else float(found)
+
+
+def _tied(a: float, b: float) -> bool:
+    return abs(a - b) <= _TIED
+
+
+def record_of(
+    names: Sequence[Mapping[str, str]],
+    rows: Sequence[Mapping[str, Any]],
+    chosen: int,
+    selection: Selection,
+    free: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Return every candidate with its measures and, unless it is proposed, why not.
+
+    ``names`` have ``key``, ``origin`` and ``label`` of each; ``rows`` what is known of it.
+    """
+    record = []
+    for k, (name, row) in enumerate(zip(names, rows, strict=True)):
+        train, test = row["train"], row["test"]
+        same = k != chosen and _same(row, rows[chosen])
+        why = "proposed" if k == chosen else "the same classifier as the one proposed" if same else ""
+        record.append(
+            {
+                **name,
+                "chosen": k == chosen,
+                "train_accuracy": train["accuracy"],
+                "train_p_rule": train["p_rule"],
+                **{key: test[key] for key in _MEASURED},
+                "loss_increase": row["loss_increase"],
+                "proof": row["proof"]["label"],
+                "why": why or selection.why_not(row, rows[chosen], free),
+            }
+        )
+    return record
+
+
+def _same(row: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    keys = ("accuracy", "p_rule", "auc", "gained", "lost")
+    return row["certificate"] == other["certificate"] and all(row["train"][k] == other["train"][k] for k in keys)

@@ -1,0 +1,183 @@
+"""The case for a proposed model: verdict, cost, who gains and who loses, and the evidence for each.
+
+Everything is measured on the people held out (or, where nobody is, on those trained on), beside the labels and the
+unconstrained classifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fairmargin.audit import Audit, audit
+from fairmargin.audit.findings import REST
+from fairmargin.formatting import percent, points, signed_percent
+from fairmargin.rate_statistics import paired_difference
+from fairmargin.report.comparison import Comparison
+from fairmargin.report.plain import plain
+from fairmargin.report.scoring import calibration, distributions
+from fairmargin.report.verdict import direction, judge, name_group
+from fairmargin.tables.study import Part, Study
+
+__all__ = ["audit_part", "describe_proposal"]
+
+_LISTED = 6  # groups named in a sentence
+
+
+def audit_part(study: Study, decisions: Any, part: Part, **options: Any) -> Audit:
+    """Audit decisions by the rule of a study."""
+    options |= {"method": study.method, "min_people": study.min_people}
+    return audit(decisions, sensitive_features=part.sensitive, **options)
+
+
+def describe_proposal(
+    comparison: Comparison,
+    classifier: Any,
+    details: Mapping[str, Any],
+    before: Mapping[str, Any],
+    *,
+    asked: float,
+    what: str,
+    tried: str,
+) -> dict[str, Any]:
+    """Return the case for one classifier.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Of the study, with the unconstrained classifier.
+    classifier : fitted classifier
+    details, before : dict
+        What the comparison knows of it and of the unconstrained classifier.
+    asked : float
+        The p%-rule that it is held against, in percent.
+    what, tried : str
+        What is proposed, and what else was looked at, in words.
+    """
+    part, study = comparison.part, comparison.study
+    scores = comparison.score(classifier)["test"]
+    free = comparison.scores["test"]
+    audited = audit_part(study, (scores >= 0).astype(int), part, scores=scores, y_true=part.y)
+    unconstrained = audit_part(study, (free >= 0).astype(int), part)
+    labels = audit_part(study, part.y, part)
+    verdict = judge(plain(audited.to_dict()), asked=asked, held_out=comparison.held_out)
+    cost = _cost(scores >= 0, free >= 0, part, details, before)
+    groups = _rates(labels, unconstrained, audited, details)
+    return plain(
+        {
+            "what": what,
+            "verdict": verdict,
+            "lines": _lines(verdict, cost, details, before, groups, tried),
+            "cost": cost,
+            "groups": groups,
+            "audit": audited.to_dict(),
+            "unconstrained_audit": unconstrained.to_dict(),
+            "labels_p_rule": _lowest(labels),
+            "calibration": calibration(scores, part, probabilities=hasattr(classifier, "predict_proba")),
+            "distributions": distributions(scores, part),
+        }
+    )
+
+
+def _lowest(found: Audit) -> float | None:
+    return None if found.lowest is None else found.lowest.rule
+
+
+def _cost(
+    accepted: Any, before: Any, part: Part, details: Mapping[str, Any], free: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what the proposed model costs against the unconstrained one on the same people."""
+    label = part.y == 1
+    right, was_right = accepted == label, before == label
+    only, only_before = int(np.sum(right & ~was_right)), int(np.sum(~right & was_right))
+    test, was = details["test"], free["test"]
+    found = {"accuracy": test["accuracy"], "accuracy_before": was["accuracy"]}
+    found |= {"right_now": only, "right_before": only_before}
+    found |= {"auc": test["auc"], "auc_before": was["auc"], "gain": test["gain"], "gain_before": was["gain"]}
+    found |= {"loss_increase": details["loss_increase"], "constant_accuracy": test["constant_accuracy"]}
+    return found | paired_difference(only, only_before, len(label))
+
+
+def _rates(labels: Audit, free: Audit, proposed: Audit, details: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rates of every group among the labels, without a limit, and under the proposed model."""
+    changed = {(g["attribute"], g["group"]): g for g in details["test"]["groups"]}
+    earlier = [{(g.attribute, g.group): g for g in found.groups} for found in (labels, free)]
+    references = {a.name: a.reference for a in proposed.attributes}
+    rows = []
+    for group in proposed.groups:
+        key = (group.attribute, group.group)
+        of_labels, of_free = (found.get(key) for found in earlier)
+        reference = references[group.attribute]
+        against = "everybody else" if reference == REST else reference
+        words = "the reference" if group.difference is None else f"{direction(group.difference)} {against}"
+        rows.append(
+            {
+                "attribute": group.attribute,
+                "group": group.group,
+                "people": group.people,
+                "label_rate": None if of_labels is None else of_labels.rate,
+                "rate_before": None if of_free is None else of_free.rate,
+                "rate": group.rate,
+                "low": group.rate_low,
+                "high": group.rate_high,
+                "difference": group.difference,
+                "difference_before": None if of_free is None else of_free.difference,
+                "direction": words,
+                "ratio": group.ratio,
+                "finding": group.finding,
+                "gained": changed[key]["gained"] if key in changed else 0,
+                "lost": changed[key]["lost"] if key in changed else 0,
+            }
+        )
+    return rows
+
+
+def _lines(
+    verdict: Mapping[str, Any],
+    cost: Mapping[str, Any],
+    details: Mapping[str, Any],
+    before: Mapping[str, Any],
+    groups: Sequence[Mapping[str, Any]],
+    tried: str,
+) -> list[dict[str, str]]:
+    """Return the questions that a reviewer asks, and their answers."""
+    return [
+        {"question": "Does it pass?", "answer": verdict["passes"]},
+        {"question": "For whom not?", "answer": verdict["for_whom"]},
+        {"question": "How sure?", "answer": verdict["sure"]},
+        {"question": "What does it cost?", "answer": _cost_in_words(cost)},
+        {"question": "Who gains, who loses?", "answer": _changes(details, before, groups)},
+        {"question": "What was tried?", "answer": tried},
+    ]
+
+
+def _cost_in_words(cost: Mapping[str, Any]) -> str:
+    low, high = points(cost["difference_low"]), points(cost["difference_high"])
+    said = [
+        f"Accuracy is {percent(cost['accuracy'])} instead of {percent(cost['accuracy_before'])} without a limit on "
+        f"unfairness: {points(cost['difference'])} points (95% interval {low} to {high}).",
+    ]
+    if cost["auc"] is not None and cost["auc_before"] is not None:
+        said.append(f"AUC is {cost['auc']:.3f} instead of {cost['auc_before']:.3f}.")
+    if cost["gain"] is not None:
+        said.append(f"The mean gain per person is {cost['gain']:.4g} instead of {cost['gain_before']:.4g}.")
+    said.append(f"Training loss changes by {signed_percent(cost['loss_increase'])}.")
+    said.append(f"Deciding the same for everybody would be right in {percent(cost['constant_accuracy'])}.")
+    if cost["accuracy"] <= cost["constant_accuracy"]:
+        said.append("The model is no better than that.")
+    return " ".join(said)
+
+
+def _changes(details: Mapping[str, Any], before: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -> str:
+    gained, lost = details["gained"], details["lost"]
+    rate, was = details["test"]["rate"], before["test"]["rate"]
+    said = [
+        f"{gained:,} of {details['test']['people']:,} people gain the favourable decision and {lost:,} lose it, "
+        f"against the model without a limit. {percent(rate)} are accepted instead of {percent(was)}."
+    ]
+    moved = sorted((g for g in groups if g["gained"] or g["lost"]), key=lambda g: -(g["gained"] + g["lost"]))
+    listed = "; ".join(f"{name_group(g)}: {g['gained']:,} gain, {g['lost']:,} lose" for g in moved[:_LISTED])
+    more = f"; {len(moved) - _LISTED} more groups are in the table" if len(moved) > _LISTED else ""
+    return f"{said[0]} {listed}{more}." if listed else said[0]

@@ -1,0 +1,226 @@
+"""The verdict on decisions, in words: whether they keep a p%-rule, for whom not, and how sure that is.
+
+Decided here once, for every form of a report. A rule holds if it holds for every group, so that "all groups keep it"
+is shown at 97.5% confidence as soon as the lower limit of every group's 95% interval keeps it, whatever their number
+(an intersection-union test). "Some group breaks it" is another matter: with more groups, one of them is below by
+chance more often, and the limits are corrected for their number (Bonferroni).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fairmargin.audit.findings import REFERENCE, REST, TOO_FEW
+from fairmargin.formatting import NONE, interval, people, percent, ratio, ratio_beside, shorten
+from fairmargin.rate_statistics import ratio_interval
+
+__all__ = [
+    "FAILS",
+    "FAILS_MAYBE",
+    "NO_VERDICT",
+    "PASSES",
+    "PASSES_MAYBE",
+    "describe",
+    "direction",
+    "judge",
+    "name_group",
+]
+
+PASSES = "passes"
+PASSES_MAYBE = "passes, not beyond doubt"
+FAILS_MAYBE = "fails, may be chance"
+FAILS = "fails"
+NO_VERDICT = "no verdict"
+
+_CONFIDENCE = 0.95
+_LISTED = 6  # groups named in a sentence
+_SHORT = 40  # characters of a name in a sentence
+
+
+def judge(
+    audit: Mapping[str, Any], *, asked: float, held_out: bool | None, subject: str = "The proposed model"
+) -> dict[str, Any]:
+    """Return the verdict on audited decisions.
+
+    Parameters
+    ----------
+    audit : dict
+        Plain data of an audit.
+    asked : float
+        The p%-rule to keep, in percent.
+    held_out : bool or None
+        Whether the people were held out (True) or trained on (False); None where nothing was trained.
+    subject : str
+        Whose decisions these are.
+
+    Returns
+    -------
+    dict
+        ``status``, one of five; ``headline``, one sentence; ``passes``, ``sure`` and ``for_whom``, sentences;
+        ``below``, the groups below; ``asked``, ``p_rule``, ``low``, ``high``, ``margin`` (in points).
+    """
+    groups = [(a, g) for a in audit["attributes"] for g in a["groups"] if _is_judged(g)]
+    found: dict[str, Any] = {"asked": asked, "p_rule": None, "low": None, "high": None, "margin": None, "below": []}
+    rule = f"{asked:g}%-rule"
+    if audit["decides_alike"] is not None:
+        verb = {"accepts": "accept", "refuses": "refuse"}[audit["decides_alike"]]
+        verb = verb if subject.endswith("s") else audit["decides_alike"]
+        headline = f"No verdict. {subject} {verb} everybody."
+        passes = "Deciding the same for everybody keeps every rule. That says nothing about fairness."
+        return found | _words(NO_VERDICT, headline, passes, "There is nothing to be sure of.", _not_judged(audit))
+    if not groups:
+        headline = "No verdict. No group has enough people to compare."
+        passes = f"A comparison needs {people(audit['min_people'])} on each side."
+        return found | _words(NO_VERDICT, headline, passes, "More people are needed.", _not_judged(audit))
+    judged = [_limits(audit, a, g, len(groups)) for a, g in groups]
+    lowest = min(judged, key=lambda g: g["rule"])
+    below = sorted((g for g in judged if g["rule"] < asked), key=lambda g: g["rule"])
+    found |= {"p_rule": lowest["rule"], "low": lowest["low"], "high": lowest["high"], "below": below}
+    found |= {"margin": lowest["rule"] - asked}
+    status = _status(judged, asked, may_be_sure=held_out is not False)
+    keeps, misses = ("keep", "miss") if subject.endswith("s") else ("keeps", "misses")
+    headlines = {
+        PASSES: f"Yes. {subject} {keeps} the {rule}.",
+        PASSES_MAYBE: f"Yes on these people, but not beyond doubt. {subject} {keeps} the {rule} here.",
+        FAILS_MAYBE: f"No on these people, but it may be chance. {subject} {misses} the {rule} here.",
+        FAILS: f"No. {subject} {misses} the {rule}.",
+    }
+    return found | _words(
+        status,
+        headlines[status],
+        _passes(lowest, asked),
+        _sure(status, judged, asked, held_out, audit["people"]),
+        _for_whom(below, asked, audit),
+    )
+
+
+def name_group(row: Mapping[str, Any]) -> str:
+    """Return attribute and group in a form that fits into a sentence."""
+    return f"{shorten(row['attribute'], _SHORT)} = {shorten(row['group'], _SHORT)}"
+
+
+def _is_judged(group: Mapping[str, Any]) -> bool:
+    return group["rule"] is not None and group["finding"] not in (REFERENCE, TOO_FEW)
+
+
+def _words(status: str, headline: str, passes: str, sure: str, for_whom: str) -> dict[str, str]:
+    return {"status": status, "headline": headline, "passes": passes, "sure": sure, "for_whom": for_whom}
+
+
+def _limits(
+    audit: Mapping[str, Any], attribute: Mapping[str, Any], group: Mapping[str, Any], count: int
+) -> dict[str, Any]:
+    """Return a group with the interval of its rule, and its upper limit corrected for the number of groups."""
+    bounds = [_or(group["ratio_low"], 0.0), _or(group["ratio_high"], math.inf)]
+    corrected = _corrected(attribute, group, count) if count > 1 and not audit["weighted"] else bounds
+    if audit["weighted"] and count > 1:
+        corrected = [0.0, math.inf]  # effective counts of several groups do not add up
+    against_rest = attribute["reference"] == REST
+    kept = ("attribute", "group", "people", "rate", "ratio", "rule", "finding", "difference")
+    return {
+        **{key: group[key] for key in kept},
+        "low": min(bounds[0], _inverse(bounds[1])) if against_rest else bounds[0],
+        "high": _upper(bounds, against_rest),
+        "corrected": _upper(corrected, against_rest),
+        "reference": attribute["reference"],
+        "rate_of_others": None if group["difference"] is None else group["rate"] - group["difference"],
+    }
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _inverse(percentage: float) -> float:
+    return math.inf if percentage == 0 else 1e4 / percentage
+
+
+def _upper(bounds: Sequence[float], both_ways: bool) -> float:
+    """Return the largest rule within the limits of a ratio: 100 where they include equal rates."""
+    low, high = bounds
+    if low <= 100.0 <= high:
+        return 100.0
+    return min(high, 100.0) if high < 100.0 or not both_ways else _inverse(low)
+
+
+def _corrected(attribute: Mapping[str, Any], group: Mapping[str, Any], count: int) -> list[float]:
+    """Return limits of a group's ratio in percent that hold for so many groups at once."""
+    groups, reference = attribute["groups"], attribute["reference"]
+    others = [g for g in groups if (g["group"] != group["group"] if reference == REST else g["group"] == reference)]
+    k, n = (sum(g[key] for g in others) for key in ("positives", "people"))
+    confidence = 1.0 - (1.0 - _CONFIDENCE) / count
+    low, high = ratio_interval(group["positives"], group["people"], k, n, confidence)
+    return [100.0 * low, 100.0 * high]
+
+
+def _status(judged: Sequence[Mapping[str, Any]], asked: float, *, may_be_sure: bool) -> str:
+    if all(g["rule"] >= asked for g in judged):
+        return PASSES if may_be_sure and all(g["low"] >= asked for g in judged) else PASSES_MAYBE
+    return FAILS if may_be_sure and any(g["corrected"] < asked for g in judged) else FAILS_MAYBE
+
+
+def _passes(lowest: Mapping[str, Any], asked: float) -> str:
+    margin = abs(lowest["rule"] - asked)
+    side = "above" if lowest["rule"] >= asked else "below"
+    return (
+        f"The p%-rule is {ratio_beside(lowest['rule'], asked)}. {asked:g}% is asked for. That is {margin:.1f} points "
+        f"{side}. The lowest group is {describe(lowest)}."
+    )
+
+
+def describe(row: Mapping[str, Any]) -> str:
+    """Return a group and the direction of its disparity, in words."""
+    text = f"{name_group(row)} ({people(row['people'])})"
+    if row["rate_of_others"] is None:
+        return text
+    against = "everybody else" if row["reference"] == REST else shorten(row["reference"], _SHORT)
+    words = f"accepted {direction(row['difference'])} {against}"
+    return f"{text}, {words}: {percent(row['rate'])} against {percent(row['rate_of_others'])}"
+
+
+def direction(difference: float | None) -> str:
+    """Return the direction of a difference of rates in words."""
+    if difference is None:
+        return NONE
+    if difference == 0:
+        return "as often as"
+    return "less often than" if difference < 0 else "more often than"
+
+
+def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_out: bool | None, count: int) -> str:
+    by = "low" if status in (PASSES, PASSES_MAYBE) else "rule"
+    shown = min(judged, key=lambda g: g[by])
+    where = {True: "held-out people, who were not trained on", False: "people trained on", None: "people"}[held_out]
+    limits = interval(shown["low"], shown["high"])
+    span = f"Measured on {count:,} {where}. The 95% interval of {name_group(shown)} is {limits}."
+    if held_out is False:
+        return f"{span} Nobody was held out. On the people a model was trained on, a rule says little about others."
+    said = {
+        PASSES: f"All intervals lie above {asked:g}%. Chance is an unlikely reason.",
+        PASSES_MAYBE: f"It reaches below {asked:g}%. These people are too few to be sure.",
+        FAILS_MAYBE: f"An interval reaches {asked:g}% when all groups are taken together. The data do not settle it.",
+        FAILS: f"It lies below {asked:g}%, even corrected for the number of groups. Chance is an unlikely reason.",
+    }
+    return f"{span} {said[status]}"
+
+
+def _for_whom(below: Sequence[Mapping[str, Any]], asked: float, audit: Mapping[str, Any]) -> str:
+    if below:
+        listed = "; ".join(f"{describe(g)} (ratio {ratio(g['ratio'])})" for g in below[:_LISTED])
+        more = f" And {len(below) - _LISTED} more." if len(below) > _LISTED else ""
+        text = f"Below {asked:g}%: {listed}.{more}"
+    else:
+        text = f"No group of at least {people(audit['min_people'])} is below {asked:g}%."
+    left = _not_judged(audit)
+    return f"{text} {left}" if left else text
+
+
+def _not_judged(audit: Mapping[str, Any]) -> str:
+    small = [g for a in audit["attributes"] for g in a["groups"] if g["finding"] == TOO_FEW]
+    if not small:
+        return ""
+    listed = ", ".join(f"{name_group(g)} ({g['people']:,})" for g in small[:_LISTED])
+    more = f" and {len(small) - _LISTED} more" if len(small) > _LISTED else ""
+    return f"Not judged, too few people: {listed}{more}."
