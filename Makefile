@@ -12,7 +12,7 @@ export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 JOBS ?= 2
 
-.PHONY: demo docs test test-heavy test-numerical lint fast bench clean
+.PHONY: demo docs test-oldest test test-heavy test-numerical lint fast bench clean
 
 $(BIN)/.runtime: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -56,6 +56,20 @@ test-heavy: $(BIN)/.dev
 test-numerical: $(BIN)/.dev
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "numerical and not slow and not heavy" $(or $(TESTS),tests)
 
+# The oldest versions that pyproject.toml allows, in an environment of their own.
+OLDEST := .venv-oldest
+$(OLDEST)/.ready: pyproject.toml packaging/oldest.py
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python packaging/oldest.py > $(OLDEST)/oldest.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -r $(OLDEST)/oldest.txt \
+		"polars==1.0" "pyarrow==15.0" "pytest>=8.0" "hypothesis>=6.100" -e .
+	touch $@
+
+test-oldest: $(OLDEST)/.ready
+	$(OLDEST)/bin/python -m pytest -q -m "not slow and not heavy and not data" $(or $(TESTS),tests/test_categories.py \
+		tests/test_decisions.py tests/test_frames.py tests/test_io.py tests/test_losses.py tests/test_metrics.py \
+		tests/test_sensitive.py tests/test_ties.py)
+
 fast: $(BIN)/.dev
 	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not heavy"
 
@@ -73,4 +87,4 @@ bench: $(BENCH)/.ready
 	$(BENCH)/bin/python bench/run.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(BENCH) demo results docs/_build docs/gallery docs/reference/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) $(OLDEST) demo results docs/_build docs/gallery docs/reference/generated .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -42,7 +42,8 @@ class Page(HTMLParser):
 def find_problems(folder: Path) -> Iterator[str]:
     """Yield what is wrong with the site in a folder."""
     folder = folder.resolve()
-    pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html"))}
+    files = (path for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts)  # the theme's templates
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in files}
     if not pages:
         yield f"{folder} has no pages"
     for path, page in pages.items():

@@ -29,13 +29,14 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "**/README.md", "gallery/*.ipynb", "gallery/*.py"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-nitpicky = False
+toc_object_entries_show_parents = "hide"
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4  # so that pages can link to each other's sections
 suppress_warnings = ["config.cache"]
 
 autosummary_generate = True
+autodoc_preserve_defaults = True
 autodoc_typehints = "none"  # numpydoc's sections say more
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False  # the template lists methods, with their docstrings
@@ -52,7 +53,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "plot_gallery": True,
-    "min_reported_time": 5,
+    "write_computation_times": False,  # that page would load scripts from the network
     "within_subsection_order": "FileNameSortKey",
     "copyfile_regex": r".*\.rst",
     "image_scrapers": ("matplotlib",),

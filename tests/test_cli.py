@@ -218,7 +218,7 @@ DATA_MISTAKES = [
     (["people.csv", *ASK, "--delimiter", ";"], "it looks comma-separated. Try --delimiter ,"),
     (["people.csv", *ASK, "--delimiter", "ab"], "must be one ASCII character"),
     (["people.csv", *ASK, "--names", "a,b"], "2 names are given, but people.csv has 12 columns (option --names)"),
-    (["people.csv", *ASK, "--names", "zzz"], "'zzz' is none"),
+    (["people.csv", *ASK, "--names", "zzz"], "'zzz' is none of these"),
     (["ragged.csv", *ASK], "Line 3 of ragged.csv has 5 fields where the first has 3"),
     (["binary.csv", *ASK], "neither a text file nor Parquet"),
     (["latin.csv", *ASK], "not utf-8 text; give its encoding. Try --encoding latin-1"),

@@ -73,7 +73,7 @@ def test_skops_flavour(name, mlflow, tmp_path):
 
 @pytest.mark.slow
 def test_the_example_logs_all_artifacts(mlflow, tmp_path, monkeypatch, capsys):
-    example = Path(__file__).parents[1] / "examples" / "mlflow_tracking.py"
+    example = Path(__file__).parents[1] / "examples" / "track_with_mlflow.py"
     monkeypatch.setattr(sys, "argv", [str(example), str(tmp_path)])
     found = runpy.run_path(str(example))
     artifacts = {a.path for a in found["mlflow"].artifacts.list_artifacts(run_id=found["run"].info.run_id)}

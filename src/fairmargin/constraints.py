@@ -347,7 +347,7 @@ class PRuleBound(Constraint):
         Which people count when groups are compared, and which of their decisions; see :mod:`fairmargin.notions`.
     min_people : int, default=1
         Comparisons with fewer people on a side neither keep nor break the rule in the search. The test that
-        ``confidence`` asks for is of every group all the same.
+        ``confidence`` asks for covers every group nonetheless.
     confidence : float, optional
         Probability with which the rule must hold for people not seen yet; None (default) for the people trained on.
         For ratios only.

@@ -1,4 +1,4 @@
-"""The paper's synthetic data: two features, a label, and one sensitive attribute that goes with the label.
+"""The paper's synthetic data: two features, a label, and one sensitive attribute correlated with the label.
 
 Features are drawn given the label from ``p(x | y)``. The sensitive attribute is then drawn given the
 *rotated* features
@@ -6,7 +6,7 @@ Features are drawn given the label from ``p(x | y)``. The sensitive attribute is
 
     P(z = 1) = p(x' | y = +1) / (p(x' | y = +1) + p(x' | y = -1)).
 
-The closer ``phi`` is to 0, the more the attribute goes with the label. The paper's text rotates the other way
+The closer ``phi`` is to 0, the more the attribute is correlated with it. The paper's text rotates the other way
 (``x' = R x``); multiplying on the right gives the shares that the authors report for their experiments, 70%
 of z = 1 and 33% of z = 0 in the positive class at ``phi = pi/4``, so it is what is done here.
 """
@@ -65,7 +65,7 @@ def make_linear_synthetic(
     n_samples : int
         Number of people.
     phi : float
-        Rotation in radians; the closer to 0, the more the sensitive attribute goes with the label.
+        Rotation in radians; the closer to 0, the stronger the correlation of attribute and label.
     random_state : int, RandomState instance or None
         An int makes the draw repeatable.
 

@@ -134,8 +134,8 @@ def _make_a(results: Results) -> Output:
             16,
             "Sec. 4.2, Fig. 2a",
             "Less covariance costs more loss, along a convex curve",
-            f"{'all' if convex else 'not all'} curves are convex; half of the covariance is gone at these shares of "
-            f"the loss of zero covariance: {', '.join(bent)}",
+            f"{'all' if convex else 'not all'} curves are convex; half of the covariance is removed at these "
+            f"shares of the loss of zero covariance: {', '.join(bent)}",
             verdict([convex]),
         ),
     ]

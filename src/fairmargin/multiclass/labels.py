@@ -58,7 +58,7 @@ def class_data(people: People, class_weight: Any, favourable: Any) -> ClassData:
     if not np.all(present):
         absent = classes[~present].tolist()[0]
         raise ValueError(
-            f"Nobody with a positive weight is of class {absent!r}; leave out its people, or give them weight."
+            f"Nobody with a positive weight has class {absent!r}; leave out its people, or give them weight."
         )
     factors = class_weights(class_weight, classes, codes, people.weight)
     weight = people.weight * factors[codes]

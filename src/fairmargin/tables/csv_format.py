@@ -207,7 +207,8 @@ def _given_names(names: str | Sequence[str]) -> list[str]:
         text = Path(names).read_text(encoding="utf-8")
     except (OSError, ValueError):
         raise DataError(
-            f"Names are text with commas between, 'adult', or a text file; {shorten(names)!r} is none.", field="names"
+            f"Names are text with commas between, 'adult', or a text file; {shorten(names)!r} is none of these.",
+            field="names",
         ) from None
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("|", "#"))]
     if len(lines) == 1:

@@ -148,7 +148,7 @@ def _needed(gains: Mapping[str, float] | None) -> Mapping[str, float]:
 def _tested_rule(kind: str, text: str, confidence: float, method: str, min_people: int) -> PRuleBound:
     if kind != "p-rule":
         raise DataError(
-            f"A confidence is for p%-rules, which are tested on people held out; {shorten(text)!r} is none.",
+            f"A confidence is for p%-rules, which are tested on people held out; {shorten(text)!r} is not one.",
             field="constraint",
             suggestion="p-rule=80",
         )

@@ -6,8 +6,8 @@ One MLflow run holds everything that a reviewer of a model asks for: the setting
 out, the certificate, an audit of the decisions, a report to open in a browser, a model card, and the model itself in
 the skops format, which is safe to load.
 
-Run ``python examples/mlflow_tracking.py FOLDER``; it needs ``pip install mlflow-skinny skops`` and writes to a local
-folder, without a server.
+Run ``python examples/track_with_mlflow.py FOLDER``; it needs ``pip install mlflow-skinny skops`` and writes to a
+local folder, without a server.
 """
 
 import os
