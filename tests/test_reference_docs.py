@@ -99,6 +99,9 @@ def fitted():
     yield fairmargin.FairOneVsRestClassifier(fairmargin.FairLogisticRegression()).fit(X, three, **known)
     yield fairmargin.FairnessFrontier(fairmargin.FairLogisticRegression(), n_points=3).fit(X, y, **known)
     yield fairmargin.CertifiedClassifier(fairmargin.FairLogisticRegression(), p=40).fit(X, y, **known)
+    regressor = fairmargin.FairRegressor()
+    yield regressor.fit(X, X[:, 0] + y, **known)
+    yield fairmargin.RegressionFrontier(regressor, n_points=3).fit(X, X[:, 0] + y, **known)
     yield fairmargin.KernelFeatures().fit(X)
     yield fairmargin.LeafFeatures(forest).fit(X, y)
     import pandas as pd
