@@ -203,7 +203,7 @@ def spoilt(folder):
 DATA_MISTAKES = [
     (["nothing.csv", *ASK], "There is no file 'nothing.csv'"),
     (["peoples.csv", *ASK], "did you mean 'people.csv'?"),
-    (["folder.csv", *ASK], "is a folder"),
+    (["folder.csv", *ASK], "has no Parquet files"),
     (["empty.csv", *ASK], "empty.csv is empty"),
     (["header.csv", *ASK], "header.csv has no rows of data"),
     (["people.csv", "-t", "repayed", "-p", "yes", "-s", "sex"], "no target column 'repayed'; did you mean 'repaid'?"),

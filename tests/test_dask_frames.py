@@ -19,6 +19,7 @@ from fairmargin import (
     PRuleBound,
 )
 from fairmargin.partitioned import dask_frames
+from fairmargin.partitioned.engines import current_client
 from partitioned_data import people
 
 FEATURES = ["x0", "x1", "x2", "x3", "year"]
@@ -105,7 +106,7 @@ def test_truth_values_and_words(frame, ddf):
 def test_on_the_current_client(ddf, dask_client, monkeypatch):
     from distributed import default_client
 
-    assert dask_frames.current_client() is None
+    assert current_client() is None
     local = FairLogisticRegression().fit(ddf[FEATURES], ddf["y"], sensitive_features=ddf["sex"])
     asked = []
     with dask_client.as_current():

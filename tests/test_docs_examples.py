@@ -10,6 +10,7 @@ PAGES = (
     "coming_from/fairlearn",
     "guide/certificate",
     "guide/getting_started",
+    "large_data",
     "regression",
     "several_classes",
     "tutorials/credit",

@@ -124,6 +124,14 @@ def test_folders_name_columns(tmp_path):
     assert source.partitions[0].place.startswith("year=2023/land=a b/")
 
 
+def test_an_index_is_no_column(tmp_path):
+    pd.DataFrame({"x": [1.0, 2.0]}, index=[5, 3]).to_parquet(tmp_path / "a.parquet")
+    pd.DataFrame({"x": [3.0]}, index=pd.Index([9], name="id")).to_parquet(tmp_path / "b.parquet")
+    pd.DataFrame({"x": [4.0]}).to_parquet(tmp_path / "c.parquet")
+    assert ParquetSource([tmp_path / "a.parquet", tmp_path / "c.parquet"]).schema.names == ["x"]
+    assert ParquetSource(tmp_path / "b.parquet").schema.names == ["x", "id"]
+
+
 def test_columns_in_another_order_are_fine(tmp_path):
     parquet.write_table(table(10), tmp_path / "0.parquet")
     parquet.write_table(table(10).select(["paid", "job", "income", "age"]), tmp_path / "1.parquet")

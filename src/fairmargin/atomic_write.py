@@ -10,12 +10,13 @@ import contextlib
 import os
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
-from fairmargin.exceptions import UnwritableError
+from fairmargin.exceptions import DataFileError, UnwritableError
 
-__all__ = ["check_writable", "is_same_file", "write_atomic"]
+__all__ = ["check_writable", "is_same_file", "open_atomic", "write_atomic"]
 
 
 def check_writable(path: str | Path) -> None:
@@ -65,11 +66,22 @@ def write_atomic(path: str | Path, content: str | bytes) -> None:
     if _is_special(path):
         _write_into(path, data)
         return
+    with open_atomic(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def open_atomic(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a file to be written bit by bit; a regular one appears at the end, and not at all after an error."""
+    if _is_special(path):
+        with open(os.open(path, os.O_WRONLY | os.O_APPEND), "wb") as file:
+            yield file
+        return
     target = _real(path)
     handle, name = _temporary(target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, _mode(target))
@@ -77,7 +89,7 @@ def write_atomic(path: str | Path, content: str | bytes) -> None:
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(name)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not isinstance(error, DataFileError):  # which is about what is read
             raise _unwritable(target, error) from None
         raise
 

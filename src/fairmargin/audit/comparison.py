@@ -73,10 +73,10 @@ class CountedSides:
         attribute: Attribute,
         outcome: Mask,
         weight: Array | None = None,
-        among: Mask | None = None,
+        among: NDArray[Any] | None = None,
         min_people: int = 1,
     ) -> CountedSides:
-        """Count an outcome, of everybody or ``among`` some."""
+        """Count an outcome, of everybody or ``among`` some: a mask, or how many people each row stands for."""
         counted = None if among is None else among.astype(float)
         people = count_groups(attribute, outcome, counted, min_people)
         people = replace(people, people=people.weight.astype(int))
@@ -120,6 +120,7 @@ class Comparison:
     min_people: int
     method: str
     weight: Array | None = None
+    counts: NDArray[np.int64] | None = None
 
     def attribute(self, attribute: Attribute, merged: int, named: str | None) -> AuditedAttribute:
         """Compare the groups of one attribute with everybody else, or with its reference group."""
@@ -128,7 +129,7 @@ class Comparison:
                 f"The sensitive attribute {attribute.name!r} has only one group ({attribute.categories[0]!r}): "
                 "there is nothing to compare."
             )
-        counted = CountedSides.of(attribute, self.positive, self.weight, min_people=self.min_people)
+        counted = CountedSides.of(attribute, self.positive, self.weight, self.counts, self.min_people)
         base = self.reference(counted.counts, named)
         groups = [self._group(attribute.name, counted, index, base) for index in range(len(attribute.categories))]
         if merged:

@@ -85,6 +85,7 @@ def error_rates(
     known: Mask,
     *,
     weight: NDArray[np.float64] | None = None,
+    counts: NDArray[np.int64] | None = None,
     confidence: float = 0.95,
     min_people: int = 30,
     correction: str = "holm",
@@ -98,6 +99,8 @@ def error_rates(
     positive, label, known : bool arrays of shape (n,)
         Positive decisions, favourable labels, and whose label is known.
     weight : array of shape (n,), optional
+    counts : array of shape (n,), optional
+        How many people each row stands for.
     confidence, min_people, correction
         As in :func:`fairmargin.audit.audit`.
     """
@@ -110,7 +113,8 @@ def error_rates(
     rows = []
     for attribute, base in attributes:
         for measure, (outcome, among) in outcomes.items():
-            counted = CountedSides.of(attribute, outcome, weight, among)
+            who = among if counts is None else among * counts
+            counted = CountedSides.of(attribute, outcome, weight, who)
             for index in range(len(attribute.categories)):
                 row = ErrorRate(attribute.name, str(attribute.categories[index]), measure, 0)
                 rows.append(_compared(row, counted, index, base, confidence, min_people))

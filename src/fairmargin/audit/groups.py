@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairmargin.sensitive import Attribute, encode_sensitive
 
@@ -15,7 +16,9 @@ __all__ = ["TIMES", "combine", "intersection", "merge_small", "named_reference",
 TIMES = " × "  # between the names of groups that are combined
 
 
-def with_groups(sensitive_features: Any, n: int, max_groups: int) -> list[tuple[Attribute, int]]:
+def with_groups(
+    sensitive_features: Any, n: int, max_groups: int, counts: NDArray[np.int64] | None = None
+) -> list[tuple[Attribute, int]]:
     """Return the attributes, and how many small groups of each were put together; raise for a numeric one."""
     attributes = encode_sensitive(sensitive_features, n, groups=False).attributes
     for attribute in attributes:
@@ -24,15 +27,17 @@ def with_groups(sensitive_features: Any, n: int, max_groups: int) -> list[tuple[
                 f"The sensitive attribute {attribute.name!r} is numeric and has no groups; cut it into some "
                 "(e.g. with pandas.cut)."
             )
-    return [merge_small(a, max_groups) for a in attributes]
+    return [merge_small(a, max_groups, counts) for a in attributes]
 
 
-def intersection(sensitive_features: Any, n: int, max_groups: int) -> tuple[Attribute, int]:
+def intersection(
+    sensitive_features: Any, n: int, max_groups: int, counts: NDArray[np.int64] | None = None
+) -> tuple[Attribute, int]:
     """Return the groups that all attributes make together as one attribute, and how many were put together."""
     attributes = encode_sensitive(sensitive_features, n, groups=False).attributes
     if len(attributes) < 2:
         raise ValueError("Intersections need at least two sensitive attributes.")
-    return merge_small(combine(attributes), max_groups)
+    return merge_small(combine(attributes), max_groups, counts)
 
 
 def combine(attributes: Sequence[Attribute]) -> Attribute:
@@ -52,13 +57,15 @@ def combine(attributes: Sequence[Attribute]) -> Attribute:
     return Attribute(TIMES.join(a.name for a in attributes), tuple(categories), codes.astype(np.intp))
 
 
-def merge_small(attribute: Attribute, max_groups: int) -> tuple[Attribute, int]:
+def merge_small(
+    attribute: Attribute, max_groups: int, counts: NDArray[np.int64] | None = None
+) -> tuple[Attribute, int]:
     """Put the smallest of more than ``max_groups`` groups together; return how many these are."""
     size = len(attribute.categories)
     if size <= max_groups:
         return attribute, 0
     assert attribute.codes is not None
-    people = np.bincount(attribute.codes, minlength=size)
+    people = np.bincount(attribute.codes, weights=counts, minlength=size)
     kept = np.sort(np.argsort(-people, kind="stable")[: max_groups - 1])
     position = np.full(size, max_groups - 1)
     position[kept] = np.arange(max_groups - 1)

@@ -24,7 +24,8 @@ Mask = NDArray[np.bool_]
 class People:
     """Decisions on n people and what else is known of them; None for what is not.
 
-    ``weight`` is None where weights do not differ. ``label`` is False where ``known`` is.
+    ``weight`` is None where weights do not differ. ``label`` is False where ``known`` is. ``counts`` are the people
+    that each row stands for, None where that is one.
     """
 
     positive: Mask
@@ -36,6 +37,7 @@ class People:
     strata: Any = None
     features: Any = None
     notes: tuple[str, ...] = ()
+    counts: NDArray[np.int64] | None = None
 
     @classmethod
     def of(
@@ -48,6 +50,7 @@ class People:
         scores: Any = None,
         strata: Any = None,
         features: pd.DataFrame | None = None,
+        counts: Any = None,
     ) -> People:
         """Check what :func:`fairmargin.audit.audit` was given; people of weight zero are left out."""
         check_container(decisions, "decisions")
@@ -57,6 +60,13 @@ class People:
             raise ValueError("There are no decisions to audit.")
         label, known = (None, None) if y_true is None else _labels(y_true, pos_label, n)
         values = None if scores is None else check_scores(scores, n)
+        if counts is not None:
+            if not (sample_weight is None and scores is None and features is None):
+                raise ValueError(
+                    "counts stand for many people each, of whom weights, scores and features may differ."
+                )
+            number = _counts(counts, n)
+            return cls(positive, sensitive_features, label, known, strata=strata, counts=number)
         if sample_weight is None:
             return cls(positive, sensitive_features, label, known, None, values, strata, features)
         weight = _weights(sample_weight, n)
@@ -65,6 +75,10 @@ class People:
         counted = weight > 0
         people = cls(positive, sensitive_features, label, known, weight, values, strata, features)
         return people._equal_weights() if counted.all() else people._among(counted)._equal_weights()
+
+    def number(self, who: Mask) -> int:
+        """Return how many people some rows stand for."""
+        return int(who.sum() if self.counts is None else self.counts[who].sum())
 
     def _equal_weights(self) -> People:
         """Forget weights that do not differ."""
@@ -116,3 +130,13 @@ def _labels(y_true: Any, pos_label: Any, n: int) -> tuple[Mask, Mask]:
 def _weights(sample_weight: Any, n: int) -> Array:
     check_container(sample_weight, "sample_weight")
     return validate_weights(sample_weight, np.empty((n, 1)))
+
+
+def _counts(counts: Any, n: int) -> NDArray[np.int64]:
+    check_container(counts, "counts")
+    values = np.asarray(counts).ravel()
+    if len(values) != n:
+        raise ValueError(f"There are {len(values):,} counts for {n:,} decisions.")
+    if values.dtype.kind not in "iu" or (values < 1).any():
+        raise ValueError("counts must be whole numbers of at least 1.")
+    return values.astype(np.int64)

@@ -72,6 +72,7 @@ def audit(
     y_true: Any = None,
     sample_weight: Any = None,
     strata: Any = None,
+    counts: Any = None,
 ) -> Audit:
     """Compare the decisions on groups of people.
 
@@ -111,6 +112,9 @@ def audit(
         effective counts.
     strata : array, series or frame of shape (n,) or (n, k), optional
         Groups are compared within strata as well, and the strata are pooled (Mantel and Haenszel); not with weights.
+    counts : array of int of shape (n,), optional
+        How many people each row stands for, where rows are cells of a table of counts; one by default. Results are
+        those of as many rows. Not with weights, scores or features.
 
     Examples
     --------
@@ -122,12 +126,14 @@ def audit(
     _check_options(threshold, confidence, min_people, max_groups)
     if method not in RULES:
         raise ValueError(f"method must be one of {', '.join(map(repr, RULES))}, got {method!r}.")
-    people = People.of(decisions, pos_label, sensitive_features, y_true, sample_weight, scores, strata, features)
-    attributes = with_groups(people.sensitive, len(people.positive), max_groups)
+    people = People.of(
+        decisions, pos_label, sensitive_features, y_true, sample_weight, scores, strata, features, counts
+    )
+    attributes = with_groups(people.sensitive, len(people.positive), max_groups, people.counts)
     if intersections:
-        attributes.append(intersection(people.sensitive, len(people.positive), max_groups))
+        attributes.append(intersection(people.sensitive, len(people.positive), max_groups, people.counts))
     _check_reference(reference, [a for a, _ in attributes])
-    check = Comparison(people.positive, threshold, confidence, min_people, method, people.weight)
+    check = Comparison(people.positive, threshold, confidence, min_people, method, people.weight, people.counts)
     rows = [check.attribute(a, merged, named_reference(reference, a)) for a, merged in attributes]
     rows = [_with_covariance(row, a, people) for row, (a, _) in zip(rows, attributes, strict=True)]
     if intersections:
@@ -135,8 +141,8 @@ def audit(
     compared = [(a, _base(row)) for (a, _), row in zip(attributes, rows, strict=True)]
     options: dict[str, Any] = {"confidence": confidence, "min_people": min_people, "correction": correction}
     return Audit(
-        len(people.positive),
-        int(people.positive.sum()),
+        people.number(np.ones(len(people.positive), dtype=bool)),
+        people.number(people.positive),
         float(threshold),
         float(confidence),
         correction,
@@ -175,7 +181,8 @@ def _discrimination_rules(people: People) -> tuple[Any, ...]:
 def _error_rates(people: People, compared: list[Any], options: dict[str, Any]) -> tuple[ErrorRate, ...]:
     if people.label is None or people.known is None:
         return ()
-    return tuple(error_rates(compared, people.positive, people.label, people.known, weight=people.weight, **options))
+    options = options | {"weight": people.weight, "counts": people.counts}
+    return tuple(error_rates(compared, people.positive, people.label, people.known, **options))
 
 
 def _above_median(
@@ -202,7 +209,7 @@ def _stratified(
     if people.strata is None:
         return ()
     named = [(a, base, row.reference) for (a, base), row in zip(compared, rows, strict=True)]
-    return tuple(stratify(named, people.positive, people.strata, **options))
+    return tuple(stratify(named, people.positive, people.strata, counts=people.counts, **options))
 
 
 def _check_options(threshold: float, confidence: float, min_people: int, max_groups: int) -> None:

@@ -54,6 +54,7 @@ def stratify(
     positive: NDArray[np.bool_],
     strata: Any,
     *,
+    counts: NDArray[np.int64] | None = None,
     confidence: float = 0.95,
     min_people: int = 30,
     correction: str = "holm",
@@ -67,6 +68,8 @@ def stratify(
     positive : bool array of shape (n,)
     strata : array, series or frame of shape (n,) or (n, k)
         Values that make strata; several columns make one per combination.
+    counts : array of shape (n,), optional
+        How many people each row stands for.
     confidence, min_people, correction
         As in :func:`fairmargin.audit.audit`.
     """
@@ -78,7 +81,7 @@ def stratify(
     stratum = combine(columns)
     rows = []
     for attribute, base, reference in attributes:
-        people, positives = _cells(stratum, attribute, positive)
+        people, positives = _cells(stratum, attribute, positive, counts)
         for index, category in enumerate(attribute.categories):
             if index == base:
                 continue
@@ -96,15 +99,15 @@ def stratify(
 
 
 def _cells(
-    stratum: Attribute, attribute: Attribute, positive: NDArray[np.bool_]
+    stratum: Attribute, attribute: Attribute, positive: NDArray[np.bool_], number: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return people and positive decisions by stratum and group."""
     assert stratum.codes is not None
     assert attribute.codes is not None
     shape = len(stratum.categories), len(attribute.categories)
     cells = Attribute("cells", tuple(range(shape[0] * shape[1])), stratum.codes * shape[1] + attribute.codes)
-    counts = count_groups(cells, positive)
-    return counts.people.reshape(shape), counts.positives.astype(np.int64).reshape(shape)
+    counts = count_groups(cells, positive, None if number is None else number.astype(float))
+    return counts.weight.astype(np.int64).reshape(shape), counts.positives.astype(np.int64).reshape(shape)
 
 
 def _tables(positives: Any, people: Any, positives_of_others: Any, others: Any) -> list[TwoByTwo]:

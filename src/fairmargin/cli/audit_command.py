@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairmargin.cli import inputs
+from fairmargin.cli import inputs, partitioned
 from fairmargin.cli.options import (
     Author,
     Bins,
@@ -19,6 +19,7 @@ from fairmargin.cli.options import (
     Delimiter,
     Demo,
     Encoding,
+    Engine,
     Header,
     JsonFile,
     MarkdownFile,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fairmargin.audit.profiles import Profile
+    from fairmargin.cli.decisions import Decisions
 
 __all__ = ["audit"]
 
@@ -118,6 +120,7 @@ def audit(
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",
     max_size: MaxSize = 4.0,
+    engine: Engine = None,
     json_file: JsonFile = None,
     markdown_file: MarkdownFile = None,
     html_file: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a web page.")] = None,
@@ -136,7 +139,10 @@ def audit(
     outputs = Outputs(inputs.input_files(options), json=json_file, markdown=markdown_file, html=html_file)
     with steps(quiet) as step:
         step("reading")
-        asked = inputs.read_question(options)
+        if partitioned.is_partitioned(options):
+            asked = partitioned.read_question(options, step)
+        else:
+            asked = inputs.read_question(options)
         earlier = None if baseline is None else _read_baseline(baseline)
         step("comparing groups")
         summary = _audited(asked, options, found)
@@ -186,6 +192,7 @@ def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profil
         options["missing_sensitive"],
         merge_under,
         names=inputs.read_value_names(options["value_names"]),
+        counts=decided.counts,
     )
     result = run_audit(
         decided.positive,
@@ -197,7 +204,8 @@ def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profil
         intersections=options["intersections"],
         threshold=options["threshold"],
         min_people=options["min_people"],
-        features=_proxy_candidates(decided.frame, {*attributes, *decided.columns, asked.target}),
+        features=_proxy_candidates(decided, {*attributes, *decided.columns, asked.target}),
+        counts=decided.counts,
         y_true=decided.labels,
         sample_weight=decided.weights,
         strata=decided.strata,
@@ -219,9 +227,22 @@ def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profil
         what=decided.what,
         fingerprint=asked.table.fingerprint,
         settings=settings,
-        notes=[*asked.table.notes, *decided.notes, *said, *_not_in_profile(profile, options["threshold"])],
+        notes=[
+            *asked.table.notes,
+            *decided.notes,
+            *said,
+            *_not_searched(decided),
+            *_not_in_profile(profile, options["threshold"]),
+        ],
     )
     return summary | plain(made)
+
+
+def _not_searched(decided: Decisions) -> list[str]:
+    """Say what an audit by counts leaves out."""
+    if decided.counts is None:
+        return []
+    return ["Proxies, discriminatory rules and comparisons of scores were left out: they need all rows in memory."]
 
 
 def _not_in_profile(profile: Profile | None, threshold: float) -> list[str]:
@@ -231,10 +252,13 @@ def _not_in_profile(profile: Profile | None, threshold: float) -> list[str]:
     return [f"Findings point out ratios below {threshold:g}%; the profile {profile.name} has no such threshold."]
 
 
-def _proxy_candidates(frame: pd.DataFrame, not_features: set[str | None]) -> pd.DataFrame | None:
+def _proxy_candidates(decided: Decisions, not_features: set[str | None]) -> pd.DataFrame | None:
     """Return the columns that may tell of a sensitive attribute; infinite numbers, of no rank, count as missing."""
     import numpy as np
 
+    if decided.counts is not None:  # of whom nothing else is known
+        return None
+    frame = decided.frame
     features = frame[[column for column in frame if column not in not_features]]
     return features.replace([np.inf, -np.inf], np.nan) if features.shape[1] else None
 

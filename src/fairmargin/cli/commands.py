@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairmargin.cli import inputs
+from fairmargin.cli import inputs, partitioned
 from fairmargin.cli.options import (
     Author,
     Balanced,
@@ -20,6 +21,7 @@ from fairmargin.cli.options import (
     Delimiter,
     Demo,
     Encoding,
+    Engine,
     EstimatorName,
     Exclude,
     Features,
@@ -55,14 +57,14 @@ from fairmargin.cli.options import (
     Title,
     ValueNames,
 )
-from fairmargin.cli.outputs import Outputs, steps
+from fairmargin.cli.outputs import Outputs, Steps, steps
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import clean, people
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fairmargin.tables import Study
+    from fairmargin.tables import Study, TabularModel
 
 __all__ = ["frontier", "predict", "train"]
 
@@ -127,6 +129,7 @@ def train(
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",
     max_size: MaxSize = 4.0,
+    engine: Engine = None,
     json_file: JsonFile = None,
     markdown_file: MarkdownFile = None,
     html_file: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a web page.")] = None,
@@ -137,8 +140,6 @@ def train(
     files = {"json": json_file, "markdown": markdown_file, "html": html_file, "model": output, "held_out": held_out}
     outputs = Outputs(inputs.input_files(context.params), **files)
     with steps(quiet) as step:
-        from fairmargin.tables import jobs
-        from fairmargin.tables.explain import reasons_of_groups
         from fairmargin.tables.model_file import to_json
         from fairmargin.tables.specifications import make_estimator, parse_constraint, parse_gains
         from fairmargin.tables.study import method_of_rule
@@ -160,21 +161,36 @@ def train(
             max_iter=max_iter,
         )
         step("reading")
-        make_study = inputs.study_maker(context.params)
-        study = make_study(seed)
-        step("training")
-        model, summary = jobs.train(study, unfitted, {"constraint": constraint}, gains=worth)
-        if repeats:
-            step("other splits")
-            summary["repeats"] = _repeated(make_study, unfitted, seed, repeats, test)
-        summary["reasons"] = reasons_of_groups(model, study)
+        settings = {"constraint": constraint}
+        if partitioned.is_partitioned(context.params):
+            model, summary = partitioned.train(context.params, unfitted, settings, step, gains=worth)
+        else:
+            model, summary = _trained(context.params, unfitted, settings, outputs, step, gains=worth)
         step("writing")
         content = to_json(model)
         outputs.write("model", content)
-        _write_held_out(outputs, study)
     outputs.add_record(summary, recorded, content)
     outputs.write_summary(summary, quiet)
     outputs.say_where("model", quiet)
+
+
+def _trained(
+    options: Mapping[str, Any], estimator: Any, settings: dict[str, Any], outputs: Outputs, step: Steps, **more: Any
+) -> tuple[TabularModel, dict[str, Any]]:
+    """Train on a table in memory; return the model and its summary."""
+    from fairmargin.tables import jobs
+    from fairmargin.tables.explain import reasons_of_groups
+
+    make_study = inputs.study_maker(options)
+    study = make_study(options["seed"])
+    step("training")
+    model, summary = jobs.train(study, estimator, settings, **more)
+    if options["repeats"]:
+        step("other splits")
+        summary["repeats"] = _repeated(make_study, estimator, options["seed"], options["repeats"], options["test"])
+    summary["reasons"] = reasons_of_groups(model, study)
+    _write_held_out(outputs, study)
+    return model, summary
 
 
 def _repeated(make_study: Any, estimator: Any, seed: int, repeats: int, test: Path | None) -> dict[str, Any]:
@@ -202,7 +218,7 @@ def _write_held_out(outputs: Outputs, study: Study) -> None:
 def predict(
     context: typer.Context,
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="File that train wrote.")],
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="New people; sensitive columns are not needed.")],
+    data: Annotated[list[str], typer.Argument(metavar="DATA", help="New people; sensitive columns are not needed.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="CSV or .parquet to write; - for standard output.")
     ] = Path("-"),
@@ -224,35 +240,49 @@ def predict(
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",
     max_size: MaxSize = 4.0,
+    engine: Engine = None,
     quiet: Quiet = False,
 ) -> None:
     """Apply a model to new people: decision, score and probability for each row, in order."""
     outputs = Outputs(inputs.input_files(context.params), decisions=output)
     with steps(quiet) as step:
-        from fairmargin.tables import find_column
-        from fairmargin.tables.spreadsheet import to_csv
-
         step("reading")
         fitted = inputs.read_model(model)
-        table = inputs.read_table_file(data, context.params)
-        step("deciding")
-        result = fitted.decide(table.frame)
-        if reasons:
-            result = result.join(fitted.reasons(table.frame, reasons))
-        for name in reversed(keep or []):
-            column = find_column(table.frame, name)
-            if column in result:
-                raise DataError(f"The output has a column {column!r} already; rename that of the data to keep it.")
-            result.insert(0, column, table.frame[column].to_numpy())
-        notes = [*table.notes, *fitted.encoder.warnings(table.frame)]
-        accepted = int((result["decision"] == fitted.labels[1]).sum())
-        as_parquet = output.suffix.lower() in (".parquet", ".pq")
-        content = _as_parquet(result) if as_parquet else to_csv(result, escape=escape_formulas)
-        step("writing")
-    outputs.write("decisions", content)
+        if partitioned.is_partitioned(context.params):
+            decided = partitioned.predict(context.params, fitted, step)
+            n, accepted, notes = decided.people, decided.accepted, fitted.encoder.notes_on(decided.different)
+        else:
+            n, accepted, notes = _decided(context.params, fitted, outputs, step)
     if not quiet:
-        for line in (*notes, f"{people(len(result))}, {accepted:,} decided {fitted.labels[1]!r}"):
+        for line in (*notes, f"{people(n)}, {accepted:,} decided {fitted.labels[1]!r}"):
             print(clean(line), file=sys.stderr)
+
+
+def _decided(
+    options: Mapping[str, Any], fitted: TabularModel, outputs: Outputs, step: Steps
+) -> tuple[int, int, list[str]]:
+    """Decide on a table in memory; return the number of people, of those accepted, and notes."""
+    from fairmargin.tables import find_column
+    from fairmargin.tables.spreadsheet import to_csv
+
+    table = inputs.read_table_file(Path(options["data"][0]), options)
+    step("deciding")
+    result = fitted.decide(table.frame)
+    if options["reasons"]:
+        result = result.join(fitted.reasons(table.frame, options["reasons"]))
+    for name in reversed(options["keep"] or []):
+        column = find_column(table.frame, name)
+        if column in result:
+            raise DataError(f"The output has a column {column!r} already; rename that of the data to keep it.")
+        result.insert(0, column, table.frame[column].to_numpy())
+    notes = [*table.notes, *fitted.encoder.warnings(table.frame)]
+    accepted = int((result["decision"] == fitted.labels[1]).sum())
+    as_parquet = options["output"].suffix.lower() in (".parquet", ".pq")
+    step("writing")
+    outputs.write(
+        "decisions", _as_parquet(result) if as_parquet else to_csv(result, escape=options["escape_formulas"])
+    )
+    return len(result), accepted, notes
 
 
 def _as_parquet(frame: pd.DataFrame) -> bytes:
@@ -323,6 +353,7 @@ def frontier(
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",
     max_size: MaxSize = 4.0,
+    engine: Engine = None,
     json_file: JsonFile = None,
     markdown_file: MarkdownFile = None,
     quiet: Quiet = False,
@@ -348,6 +379,8 @@ def frontier(
             estimator, C=regularisation, kernel=kernel, class_weight=class_weight, max_iter=max_iter
         )
         step("reading")
+        if partitioned.is_partitioned(context.params):
+            partitioned.refuse_frontier(context.params)
         make_study = inputs.study_maker(context.params)
         study = make_study(seed)
         options: dict[str, Any] = {"n_points": points, "individual_loss": individual_loss, "progress": step}

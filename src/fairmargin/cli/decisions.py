@@ -22,7 +22,8 @@ class Decisions:
     """Decisions to audit: who is positive, in words whose decisions they are, and what else is known.
 
     ``columns`` are those that have a part in the audit other than as a feature. ``labels`` are True, False and None
-    where the label is not known; ``labels`` itself is None where there are no labels beside the decisions.
+    where the label is not known; ``labels`` itself is None where there are no labels beside the decisions. ``counts``
+    are the people that each row stands for, None where that is one.
     """
 
     frame: pd.DataFrame
@@ -35,13 +36,14 @@ class Decisions:
     weights: Any = None
     strata: Any = None
     notes: tuple[str, ...] = ()
+    counts: Any = None
 
     def among(self, kept: Any) -> Decisions:
         """Return the decisions on some of the people."""
         values: dict[str, Any] = {
             name: None if value is None else value[kept]
             for name, value in vars(self).items()
-            if name in ("positive", "scores", "labels", "weights")
+            if name in ("positive", "scores", "labels", "weights", "counts")
         }
         strata = None if self.strata is None else self.strata[kept].reset_index(drop=True)
         return replace(self, frame=self.frame[kept].reset_index(drop=True), strata=strata, **values)
@@ -78,9 +80,14 @@ def _audited(asked: Question, options: Mapping[str, Any]) -> Decisions:
 
 def _of_model(asked: Question, model: Path) -> Decisions:
     fitted, frame = read_model(model), asked.table.frame
+    what = f"the decisions of the model {model.name}"
+    if asked.counts is not None:
+        from fairmargin.streaming.auditing import MODEL_DECISION
+
+        accepted = frame[MODEL_DECISION].to_numpy(dtype=bool)
+        return Decisions(frame.drop(columns=MODEL_DECISION), accepted, what, fitted.labels[1], counts=asked.counts)
     scores = fitted.scores(frame)
     notes = tuple(fitted.encoder.warnings(frame))
-    what = f"the decisions of the model {model.name}"
     return Decisions(frame, scores >= 0, what, fitted.labels[1], scores=scores, notes=notes)
 
 
@@ -96,8 +103,8 @@ def _of_column(asked: Question, name: str, options: Mapping[str, Any]) -> Decisi
     named = "positive" if decision is None else "decision_positive"
     accepted, known, labels = read_target(frame[column], positive, field=field, positive_field=named)
     what = f"{'the decisions' if decision else 'the labels'} {column} = {labels[1]}"
-    found = Decisions(frame, accepted, what, labels[1], (column,))
-    left_out = int((~known).sum())
+    found = Decisions(frame, accepted, what, labels[1], (column,), counts=asked.counts)
+    left_out = int((~known).sum() if asked.counts is None else asked.counts[~known].sum())
     if not left_out:
         return found
     note = f"{left_out:,} people without a value of {column!r} were left out."
@@ -173,7 +180,7 @@ def _with_strata(found: Decisions, names: list[str]) -> Decisions:
     ]
     strata, notes = {}, []
     for column in columns:
-        strata[column], said = group_column(found.frame[column], max_groups=len(found.frame))
+        strata[column], said = group_column(found.frame[column], max_groups=len(found.frame), counts=found.counts)
         notes += said
     import pandas as pd
 

@@ -23,6 +23,7 @@ from typing import Any
 from fairmargin.cli.application import app, register_experiments
 from fairmargin.cli.options import FLAGS
 from fairmargin.cli.wording import in_options
+from fairmargin.exceptions import EngineError
 from fairmargin.formatting import clean
 
 __all__ = ["run"]
@@ -108,10 +109,10 @@ def _explain(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
         return f'the package {error.name!r} is missing; pip install "fairmargin[cli]"'
     if isinstance(error, MemoryError):
-        return "there is not enough memory for these data"
+        return "there is not enough memory for these data; write them as Parquet and give --engine local"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'the output'}: {error.strerror}"
-    if isinstance(error, ValueError | OSError | ImportError):
+    if isinstance(error, ValueError | OSError | ImportError | EngineError):
         return _with_option(in_options(str(error)), getattr(error, "field", None), getattr(error, "suggestion", None))
     return f"unexpected {type(error).__name__}: {error} (run again with --debug and report it)"
 

@@ -18,6 +18,7 @@ __all__ = [
     "Question",
     "check_percentage",
     "input_files",
+    "max_bytes",
     "parse_bins",
     "parse_pairs",
     "read_model",
@@ -44,11 +45,19 @@ class Question:
     positive: str | None
     sensitive: list[str]
 
+    @property
+    def counts(self) -> Any:
+        """How many people each row of the table stands for; None where that is one."""
+        return getattr(self.table, "counts", None)
+
 
 def input_files(options: Mapping[str, Any]) -> list[Path | None]:
     """Return the files that the options of a command name as input."""
+    from fairmargin.cli.partitioned import files_of
+
     return [
-        *(options.get(name) for name in ("data", "model", "test", "baseline", "value_names", "sign_with")),
+        *files_of(options.get("data") or []),
+        *(options.get(name) for name in ("model", "test", "baseline", "value_names", "sign_with")),
         *(Path(n) for n in (options.get("names"),) if n),
     ]
 
@@ -64,12 +73,14 @@ def read_table_file(path: Path, options: Mapping[str, Any]) -> Table:
         header=options["header"],
         delimiter="\t" if delimiter in _TAB else delimiter,
         encoding=options["encoding"],
-        max_bytes=_bytes(options["max_size"]),
+        max_bytes=max_bytes(options),
         decimal=options.get("decimal", "."),
     )
 
 
-def _bytes(gigabytes: float) -> int:
+def max_bytes(options: Mapping[str, Any]) -> int:
+    """Return the size that a compressed file may have once it is read."""
+    gigabytes = options["max_size"]
     if not 0 < gigabytes < 1e9:
         raise DataError(f"--max-size takes a positive number of gigabytes, got {gigabytes}.")
     return int(gigabytes * _GIGABYTE)
@@ -79,18 +90,22 @@ def read_question(options: Mapping[str, Any]) -> Question:
     """Read the data; the demo answers what the options leave open."""
     target, positive, sensitive = (options[name] for name in ("target", "positive", "sensitive"))
     if options["demo"]:
-        if options["data"] is not None:
+        if options["data"]:
             raise DataError("Give DATA or --demo, not both.")
         table = _demo_table()
         target, positive, sensitive = target or "repaid", positive or "yes", sensitive or ["sex", "origin"]
-    elif options["data"] is None:
+    elif not options["data"]:
         raise DataError("Name a data file, or try --demo.")
     else:
-        table = read_table_file(options["data"], options)
+        table = read_table_file(_one_file(options["data"]), options)
     columns = split_names(sensitive or [], list(table.frame.columns))
     if not columns:
         raise DataError("Name at least one sensitive column: --sensitive COL.")
     return Question(table, target, positive, columns)
+
+
+def _one_file(data: Any) -> Path:
+    return Path(data if isinstance(data, str | Path) else data[0])
 
 
 def _demo_table() -> Table:

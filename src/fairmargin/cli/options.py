@@ -18,6 +18,7 @@ __all__ = [
     "Delimiter",
     "Demo",
     "Encoding",
+    "Engine",
     "EstimatorName",
     "Exclude",
     "Features",
@@ -67,10 +68,12 @@ FLAGS = {
     "decision_positive": "--decision-positive",
     "delimiter": "--delimiter",
     "encoding": "--encoding",
+    "engine": "--engine",
     "estimator": "--estimator",
     "exclude": "--exclude",
     "features": "--features",
     "gains": "--gains",
+    "held_out": "--held-out",
     "max_bytes": "--max-size",
     "max_iter": "--max-iter",
     "max_levels": "--max-levels",
@@ -80,6 +83,7 @@ FLAGS = {
     "numeric": "--numeric",
     "positive": "--positive",
     "profile": "--profile",
+    "repeats": "--repeats",
     "rule": "--rule",
     "score": "--score",
     "seed": "--seed",
@@ -95,8 +99,19 @@ FLAGS = {
 }
 
 Data = Annotated[
-    Path | None,
-    typer.Argument(metavar="DATA", help="CSV (.gz too) or Parquet; - for standard input."),
+    list[str] | None,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV (.gz too) or Parquet; - for standard input. Several Parquet files, folders, patterns: in passes.",
+    ),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="Read Parquet in passes on local (threads), dask://HOST:8786 or spark://HOST:7077.",
+    ),
 ]
 Demo = Annotated[bool, typer.Option("--demo", help="Use the built-in, made-up credit data instead of DATA.")]
 Target = Annotated[str | None, typer.Option("--target", "-t", metavar="COL", help="Column to predict.")]

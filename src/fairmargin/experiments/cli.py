@@ -154,7 +154,7 @@ def _package_data(dataset: str, sensitive: list[str] | None, options: Any) -> di
     loaders = {"adult": datasets.load_adult, "bank": datasets.load_bank, "compas": datasets.load_compas}
     if dataset not in loaders:
         raise DataError(f"There is no data set {dataset!r}; there are {', '.join(loaders)}.")
-    if options["data"] is not None or options["demo"]:
+    if options["data"] or options["demo"]:
         raise DataError("Give DATA, --demo or --dataset, not several of them.")
     plain, encoded = loaders[dataset](), loaders[dataset](encoded=True)
     asked = [name for given in sensitive or [] for name in given.split(",")] or list(plain.sensitive_features)[:1]

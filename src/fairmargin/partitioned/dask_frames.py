@@ -7,7 +7,6 @@ changes nothing but the intercept.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +16,14 @@ from numpy.typing import NDArray
 
 from fairmargin.inputs import describe_type, is_dask_frame
 from fairmargin.partitioned.arrow import is_category_type, is_number_type
-from fairmargin.partitioned.engines import engine_for
+from fairmargin.partitioned.engines import current_client, engine_for
 from fairmargin.partitioned.sources.dask import DaskSource, declared_schema
 from fairmargin.partitioned.study import PartitionedStudy, prepare
 from fairmargin.partitioned.training import check_estimator, fit_study
 from fairmargin.tables.encoding import NumberColumn, TableEncoder
 from fairmargin.validation import check_flag
 
-__all__ = ["current_client", "fit_frames", "on_partitions"]
+__all__ = ["fit_frames", "on_partitions"]
 
 _TARGET, _WEIGHT = "(target)", "(weight)"  # names that no column of the user's has
 
@@ -64,18 +63,6 @@ def fit_frames(estimator: Any, X: Any, y: Any, sample_weight: Any, sensitive_fea
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
     return estimator
-
-
-def current_client() -> Any:
-    """Return the Dask client of this process, None if there is none."""
-    if "distributed" not in sys.modules:
-        return None
-    from distributed import default_client
-
-    try:
-        return default_client()
-    except ValueError:
-        return None
 
 
 def on_partitions(estimator: Any, method: str, X: Any) -> Any:

@@ -26,7 +26,7 @@ from fairmargin.partitioned.layout import Layout
 from fairmargin.sensitive import MAX_GROUPS
 from fairmargin.tables.columns import MISSING_GROUP, value_as_text
 
-__all__ = ["CLASS", "Sample", "ScanSums", "scan"]
+__all__ = ["CLASS", "Sample", "ScanSums", "hash_rows", "scan"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -187,7 +187,7 @@ class _ScanPartition:
         return found
 
     def _draw(self, table: pa.Table, place: str) -> Sample:
-        hashes = _hash_rows(place, self.seed, table.num_rows)
+        hashes = hash_rows(place, self.seed, table.num_rows)
         drawn = np.flatnonzero(hashes <= np.uint64(self.share * (2**64 - 2**12)))
         sample = Sample((table.take(pa.array(drawn)),), hashes[drawn])
         return sample.cut(self.size)
@@ -338,7 +338,7 @@ def _tally(code: Codes, size: int, weight: Array | None = None) -> Array:
     return np.bincount(code, weights=weight, minlength=size).astype(np.float64)
 
 
-def _hash_rows(place: str, seed: int, n: int) -> NDArray[np.uint64]:
+def hash_rows(place: str, seed: int, n: int) -> NDArray[np.uint64]:
     """Return a hash of each row from its place and number (splitmix64, Steele, Lea and Flood, 2014)."""
     digest = hashlib.blake2b(f"{seed}:{place}".encode(), digest_size=8).digest()
     with np.errstate(over="ignore"):

@@ -13,11 +13,12 @@ from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBo
 from fairmargin.diagnostics import measure_movement, warn_if_bought, warn_if_constant
 from fairmargin.formulations import Outcome, warn_unless_solved
 from fairmargin.formulations.task import solve_task
+from fairmargin.inputs import is_dask_frame
 from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
 from fairmargin.notions import compare, get_notion
 from fairmargin.partitioned import solver  # noqa: F401  (registers the solvers of partitioned problems)
 from fairmargin.partitioned.contract import Source
-from fairmargin.partitioned.engines import engine_for
+from fairmargin.partitioned.engines import current_client, engine_for
 from fairmargin.partitioned.individual import solve_individual
 from fairmargin.partitioned.passes import scores_of
 from fairmargin.partitioned.prule import solve_p_rule
@@ -59,8 +60,8 @@ def fit(
     ----------
     estimator : FairLogisticRegression, FairLinearSVC or FairMarginClassifier
         Fitted in place.
-    data : path, pattern, list of paths or Source
-        Parquet files, folders or patterns such as ``"data/*.parquet"``; or a source of partitions.
+    data : path, pattern, list of paths, Dask frame, Spark frame or Source
+        Parquet files, folders or patterns such as ``"data/*.parquet"``; a frame; or a source of partitions.
     target : str
         Column with the labels, of two values.
     sensitive : sequence of str
@@ -73,8 +74,9 @@ def fit(
     categorical : sequence of str
         Columns of numbers to take as categories.
     engine : str, client, session or Engine, optional
-        What works on the partitions: ``"local"`` (threads of this computer, the default), ``"dask://host:8786"`` or a
-        Dask client, ``"spark://host:7077"`` or a Spark session.
+        What works on the partitions: ``"local"`` (threads of this computer), ``"dask://host:8786"`` or a Dask client,
+        ``"spark://host:7077"`` or a Spark session. By default threads; the current client for a Dask frame, its
+        session for a Spark frame.
     min_frequency, max_levels
         As in :meth:`fairmargin.tables.TableEncoder.fit`.
     sample_size : int
@@ -92,6 +94,7 @@ def fit(
         sample.
     """
     check_estimator(estimator)
+    engine = engine_of(data) if engine is None else engine
     source, opened = open_source(data), engine_for(engine)
     try:
         study = prepare(
@@ -212,11 +215,30 @@ def _store(
 
 
 def open_source(data: Any) -> Source:
-    """Return a source: one that was given, or that of Parquet files."""
+    """Return a source: one that was given, or that of Parquet files or of a frame."""
     if isinstance(data, str | Path):
         return ParquetSource(data)
+    if is_dask_frame(data):
+        from fairmargin.partitioned.sources.dask import DaskSource
+
+        return DaskSource(data)
+    if _is_spark_frame(data):
+        from fairmargin.partitioned.sources.spark import spark_source
+
+        return spark_source(data)
     if hasattr(data, "partitions") and hasattr(data, "fingerprint"):
         return data
     if isinstance(data, Iterable):
         return ParquetSource(list(data))
     raise TypeError(f"data must be a path, a pattern, a list of paths or a source of partitions, got {type(data)}.")
+
+
+def engine_of(data: Any) -> Any:
+    """Return what works on a frame unless something else is asked for: its own cluster; None for files."""
+    if is_dask_frame(data):
+        return current_client()
+    return data.sparkSession if _is_spark_frame(data) else None
+
+
+def _is_spark_frame(data: Any) -> bool:
+    return type(data).__module__.partition(".")[0] == "pyspark" and hasattr(data, "sparkSession")

@@ -73,10 +73,13 @@ class NumberColumn:
                 "number for this model."
             )
 
-    def differences(self, column: pd.Series) -> list[str]:
-        """Return notes on what in a column differs from the training data."""
-        missing = int(np.isnan(_numbers(column)).sum())
-        return [f"{shorten(self.name)!r} is missing for {missing:,} people: the median is used."] if missing else []
+    def count_different(self, column: pd.Series) -> int:
+        """Return how many values differ from the training data: they are missing."""
+        return int(np.isnan(_numbers(column)).sum())
+
+    def difference(self, number: int) -> str:
+        """Return a note on as many such values."""
+        return f"{shorten(self.name)!r} is missing for {number:,} people: the median is used."
 
 
 @dataclass(frozen=True)
@@ -143,14 +146,17 @@ class CategoryColumn:
                 found.append(None if number is None else as_number.get(number))
         return found
 
-    def differences(self, column: pd.Series) -> list[str]:
-        """Return notes on what in a column differs from the training data."""
+    def count_different(self, column: pd.Series) -> int:
+        """Return how many values differ from the training data: they were never seen."""
         if OTHER in self.levels:
-            return []  # which stands for values never seen before
+            return 0  # which stands for values never seen before
         counts = column.value_counts(dropna=True)
         levels = self._levels_of(counts.index)
-        unseen = int(sum(count for level, count in zip(levels, counts, strict=True) if level is None))
-        return [f"{shorten(self.name)!r} has values for {unseen:,} people that training never saw."] if unseen else []
+        return int(sum(count for level, count in zip(levels, counts, strict=True) if level is None))
+
+    def difference(self, number: int) -> str:
+        """Return a note on as many such values."""
+        return f"{shorten(self.name)!r} has values for {number:,} people that training never saw."
 
 
 _KINDS: dict[str, type[NumberColumn] | type[CategoryColumn]] = {
@@ -304,7 +310,11 @@ class TableEncoder:
 
     def warnings(self, frame: pd.DataFrame) -> list[str]:
         """Return notes on what in a frame differs from the data that the encoding was learnt from."""
-        return [note for column in self.columns for note in column.differences(frame[column.name])]
+        return self.notes_on({column.name: column.count_different(frame[column.name]) for column in self.columns})
+
+    def notes_on(self, different: Mapping[str, int]) -> list[str]:
+        """Return notes on columns of which so many values differ from the training data."""
+        return [column.difference(n) for column in self.columns if (n := different.get(column.name, 0))]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the encoding as plain data."""

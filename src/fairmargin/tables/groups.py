@@ -18,6 +18,8 @@ from fairmargin.tables.columns import MISSING_GROUP, as_text, find_column, is_nu
 
 __all__ = ["find_sensitive_columns", "group_column", "group_columns"]
 
+Counts = NDArray[np.int64] | None
+
 _PUT_TOGETHER = "other"
 _NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]\d+)?)"
 _BAND = re.compile(rf"(?:(under) )?({_NUMBER})(?: to under {_NUMBER}| and over)?")
@@ -49,6 +51,7 @@ def group_columns(
     *,
     intersections: bool = False,
     names: Mapping[str, Mapping[str, str]] | None = None,
+    counts: Counts = None,
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return the sensitive columns as groups, and notes on what was done; parameters as in :func:`group_column`.
 
@@ -62,9 +65,9 @@ def group_columns(
     _check_names(names or {}, sensitive)
     columns, notes = {}, []
     for name in sensitive:
-        words, said = group_column(frame[name], edges=(bins or {}).get(name), missing=missing)
+        words, said = group_column(frame[name], edges=(bins or {}).get(name), missing=missing, counts=counts)
         words = _renamed(words, (names or {}).get(name, {}))
-        words, also = _merge_small_groups(words, merge_under)
+        words, also = _merge_small_groups(words, merge_under, counts)
         columns[name], said = _in_order(words), [*said, *also]
         notes += said
         if columns[name].nunique() < 2:
@@ -74,7 +77,7 @@ def group_columns(
                 field="sensitive",
             )
     if intersections:
-        words, said = _combined(pd.DataFrame(columns), merge_under)
+        words, said = _combined(pd.DataFrame(columns), merge_under, counts)
         columns[str(words.name)], notes = _in_order(words), [*notes, *said]
     return pd.DataFrame(columns), notes
 
@@ -100,14 +103,14 @@ def _renamed(words: pd.Series, names: Mapping[str, str]) -> pd.Series:
     return words.map(lambda word: names.get(word, word)) if names else words
 
 
-def _combined(groups: pd.DataFrame, merge_under: int) -> tuple[pd.Series, list[str]]:
+def _combined(groups: pd.DataFrame, merge_under: int, counts: Counts) -> tuple[pd.Series, list[str]]:
     """Return the combinations of all columns as one column of groups."""
     if groups.shape[1] < 2:
         raise DataError("Intersections need at least two sensitive columns.", field="sensitive")
     name = _TIMES.join(map(str, groups.columns))
     words = pd.Series([_TIMES.join(row) for row in groups.astype(str).to_numpy()], name=name, dtype=object)
-    words, said = group_column(words, max_groups=_MAX_COMBINATIONS)
-    words, also = _merge_small_groups(words, merge_under)
+    words, said = group_column(words, max_groups=_MAX_COMBINATIONS, counts=counts)
+    words, also = _merge_small_groups(words, merge_under, counts)
     return words, [*said, *also]
 
 
@@ -127,10 +130,10 @@ def _in_order(words: pd.Series) -> pd.Series:
     return words.astype(pd.CategoricalDtype(sorted(words.unique(), key=place)))
 
 
-def _merge_small_groups(words: pd.Series, least: int) -> tuple[pd.Series, list[str]]:
+def _merge_small_groups(words: pd.Series, least: int, counts: Counts) -> tuple[pd.Series, list[str]]:
     """Put the groups of fewer than ``least`` people together, where there are several."""
-    counts = words.value_counts()
-    small = [word for word in counts.index[counts < least] if word != MISSING_GROUP]
+    sizes = words.value_counts() if counts is None else pd.Series(counts).groupby(words.to_numpy()).sum()
+    small = [word for word in sizes.index[sizes < least] if word != MISSING_GROUP]
     if len(small) < 2:
         return words, []
     merged = words.where(~words.isin(small), f"{_PUT_TOGETHER} ({len(small)} groups)")
@@ -140,7 +143,12 @@ def _merge_small_groups(words: pd.Series, least: int) -> tuple[pd.Series, list[s
 
 
 def group_column(
-    column: pd.Series, *, edges: Sequence[float] | None = None, missing: str = "group", max_groups: int = 12
+    column: pd.Series,
+    *,
+    edges: Sequence[float] | None = None,
+    missing: str = "group",
+    max_groups: int = 12,
+    counts: Counts = None,
 ) -> tuple[pd.Series, list[str]]:
     """Return a sensitive column as named groups, and notes on what was done.
 
@@ -153,6 +161,8 @@ def group_column(
         How to treat people with a missing sensitive value: as a group of their own, or as an error.
     max_groups : int
         If there are more groups than this, the smallest are merged.
+    counts : array of int, optional
+        How many people each row stands for; one by default.
     """
     name, notes = shorten(column.name), []
     if missing not in ("group", "error"):
@@ -161,9 +171,10 @@ def group_column(
             field="missing_sensitive",
         )
     unknown = column.isna().to_numpy()
-    if unknown.any() and missing == "error":
+    without = int(unknown.sum() if counts is None else counts[unknown].sum())
+    if without and missing == "error":
         raise DataError(
-            f"The sensitive column {name!r} is missing for {unknown.sum():,} people; fill it in, or make them a "
+            f"The sensitive column {name!r} is missing for {without:,} people; fill it in, or make them a "
             "group of their own.",
             field="missing_sensitive",
             suggestion="group",
@@ -174,17 +185,32 @@ def group_column(
             f"The sensitive column {name!r} holds no numbers and cannot be cut at {list(edges)}.", field="bins"
         )
     if edges is None and number and column.nunique() > _MAX_CODES:
-        finite = column[np.isfinite(column.to_numpy(dtype=float, na_value=np.nan))]
-        edges = sorted({float(f"{q:.6g}") for q in finite.quantile([0.25, 0.5, 0.75])})
+        edges = sorted({float(f"{q:.6g}") for q in _quarters(column, counts)})
         notes.append(f"{name!r} holds numbers and was cut into quarters; other limits can be given.")
     words = _cut(column, edges) if edges is not None else as_text(column)
     if unknown.any():
         words = np.where(unknown, MISSING_GROUP, words)
-        notes.append(f"{name!r} is missing for {unknown.sum():,} people, who are a group of their own.")
-    words, merged = _merge_rare_groups(words, max_groups)
+        notes.append(f"{name!r} is missing for {without:,} people, who are a group of their own.")
+    words, merged = _merge_rare_groups(words, max_groups, counts)
     if merged:
         notes.append(f"{name!r} has {merged + max_groups - 1:,} groups; the {merged:,} smallest were put together.")
     return pd.Series(words, name=str(column.name), dtype=object), notes
+
+
+def _quarters(column: pd.Series, counts: Counts) -> list[float]:
+    """Return the quartiles of the finite numbers, between two of them by linear interpolation."""
+    values = column.to_numpy(dtype=float, na_value=np.nan)
+    finite = np.flatnonzero(np.isfinite(values))
+    order = finite[np.argsort(values[finite], kind="stable")]
+    people = np.cumsum(np.ones(len(order), dtype=int) if counts is None else counts[order])
+    if not len(order):
+        return []
+    found = []
+    for share in (0.25, 0.5, 0.75):
+        place = share * (people[-1] - 1)
+        low, high = (values[order[np.searchsorted(people, k, side="right")]] for k in (int(place), math.ceil(place)))
+        found.append(float(low + (high - low) * (place - int(place))))
+    return found
 
 
 def _cut(column: pd.Series, edges: Sequence[float]) -> NDArray[Any]:
@@ -199,10 +225,10 @@ def _cut(column: pd.Series, edges: Sequence[float]) -> NDArray[Any]:
     return np.array(words, dtype=object)[np.searchsorted(limits, values, side="right").clip(max=len(limits))]
 
 
-def _merge_rare_groups(words: NDArray[Any], max_groups: int) -> tuple[NDArray[Any], int]:
+def _merge_rare_groups(words: NDArray[Any], max_groups: int, counts: Counts) -> tuple[NDArray[Any], int]:
     codes, values = pd.factorize(words, sort=True)
     if len(values) <= max_groups:
         return words, 0
-    order = np.argsort(-np.bincount(codes), kind="stable")
+    order = np.argsort(-np.bincount(codes, weights=counts), kind="stable")
     rare = order[max_groups - 1 :]
     return np.where(np.isin(codes, rare), f"{_PUT_TOGETHER} ({len(rare)} groups)", words), len(rare)

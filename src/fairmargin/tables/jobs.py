@@ -30,7 +30,7 @@ from fairmargin.report.summary import frontier_summary, training_summary
 from fairmargin.tables.model import TabularModel
 from fairmargin.tables.study import Study
 
-__all__ = ["propose", "refit", "trace", "train"]
+__all__ = ["collected_warnings", "propose", "refit", "report_training", "trace", "train"]
 
 _MANY = 200_000  # people above which products are large enough for several BLAS threads to pay
 
@@ -61,18 +61,40 @@ def train(
         See :func:`fairmargin.report.training_summary`.
     """
     tested = {"safety_set": (study.test.X, study.test.sensitive)} if _tests_people(estimator, study) else {}
-    with _collected_warnings() as said, _few_threads(study), _named_columns(study):
+    with collected_warnings() as said, _few_threads(study), _named_columns(study):
         estimator.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive, **tested)
         free = None if estimator.constraint is None else clone(estimator).set_params(constraint=None)
         if free is not None:
             free.fit(study.train.X, study.train.y)
     if tested:
         estimator.guarantee_ = replace(estimator.guarantee_, seed=study.settings["seed"])
-    title = f"{study.target} = {study.labels[1]}: one classifier"
+    return report_training(study, estimator, free, said, settings, gains)
+
+
+def report_training(
+    study: Study,
+    estimator: Any,
+    free: Any,
+    said: Sequence[str],
+    settings: dict[str, Any] | None = None,
+    gains: Mapping[str, float] | None = None,
+) -> tuple[TabularModel, dict[str, Any]]:
+    """Return the model and the summary of a classifier that was trained on a study, wherever that was done.
+
+    Parameters
+    ----------
+    study : Study
+    estimator, free : fitted classifiers
+        The second without constraint, or None.
+    said : list of str
+        Warnings of the training.
+    settings, gains
+        As in :func:`train`.
+    """
     summary = training_summary(
         estimator,
         study,
-        title=title,
+        title=f"{study.target} = {study.labels[1]}: one classifier",
         settings={**_settings(estimator), **(settings or {})},
         notes=_ties(estimator),
         warnings=said,
@@ -124,7 +146,7 @@ def propose(
     """
     selection = selection or Selection()
     estimator = clone(estimator).set_params(constraint=None)
-    with _collected_warnings() as said, _few_threads(study), _named_columns(study):
+    with collected_warnings() as said, _few_threads(study), _named_columns(study):
         answers = _answers(study, estimator, selection, individual_loss, progress)
         exact = _frontier(study, estimator, progress, "tracing the exact frontier", n_points=n_points)
         rivals = [c.classifier for c in answers if c.classifier is not None] + exact.estimators_
@@ -164,7 +186,7 @@ def refit(model: TabularModel, everybody: Study) -> TabularModel:
     if len(everybody.test):
         raise DataError("Prepare the study with test_share=0 to train on everybody.", field="test_share")
     again = clone(model.estimator)
-    with _collected_warnings() as said, _few_threads(everybody), _named_columns(everybody):
+    with collected_warnings() as said, _few_threads(everybody), _named_columns(everybody):
         again.fit(everybody.train.X, everybody.train.y, sensitive_features=everybody.train.sensitive)
     note = (
         f"Trained again on all {everybody.people:,} people. Measures are those of the model that was trained without "
@@ -225,7 +247,7 @@ def _tests_people(estimator: Any, study: Study) -> bool:
 
 
 @contextmanager
-def _collected_warnings() -> Iterator[list[str]]:
+def collected_warnings() -> Iterator[list[str]]:
     """Collect the warnings raised inside, each once, as sentences for the reader."""
     found: list[str] = []
     with warnings.catch_warnings(record=True) as record:

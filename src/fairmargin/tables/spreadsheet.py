@@ -13,14 +13,14 @@ __all__ = ["escape_formulas", "to_csv"]
 _STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def to_csv(frame: pd.DataFrame, *, escape: bool = True) -> bytes:
-    """Return a frame as CSV in UTF-8, by default with formulas escaped."""
+def to_csv(frame: pd.DataFrame, *, escape: bool = True, header: bool = True) -> bytes:
+    """Return a frame as CSV in UTF-8, by default with formulas escaped and the names in the first line."""
     written = escape_formulas(frame) if escape else frame
     text_columns = (frame.iloc[:, k] for k, dtype in enumerate(frame.dtypes) if not is_numeric_dtype(dtype))
     returns = any("\r" in str(value) for values in (frame.columns, *text_columns) for value in values)
     # Python's writer leaves a carriage return unquoted, which readers take for the end of a row.
     quoting: Any = csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
-    return written.to_csv(index=False, quoting=quoting).encode("utf-8", "backslashreplace")
+    return written.to_csv(index=False, quoting=quoting, header=header).encode("utf-8", "backslashreplace")
 
 
 def escape_formulas(frame: pd.DataFrame) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from fairmargin.tables.joining import join_tables
 from fairmargin.tables.reader import Table
 from fairmargin.tables.target import read_target
 
-__all__ = ["Part", "Study", "method_of_rule", "prepare"]
+__all__ = ["Part", "Study", "choose_features", "method_of_rule", "prepare"]
 
 Array = NDArray[np.float64]
 
@@ -140,7 +140,7 @@ def prepare(
     frame = table.frame if test is None else join_tables(table, test)
     target = find_column(frame, target, "target column", field="target")
     sensitive = find_sensitive_columns(frame, sensitive, target)
-    chosen = _feature_columns(frame, target, sensitive, features, exclude)
+    chosen = choose_features(frame, target, sensitive, features, exclude)
     y, known, labels = read_target(frame[target], positive)
     notes = list(table.notes)
     if not known.all():
@@ -233,9 +233,10 @@ def method_of_rule(rule: str) -> str:
     return methods[rule]
 
 
-def _feature_columns(
+def choose_features(
     frame: pd.DataFrame, target: str, sensitive: Sequence[str], features: Sequence[str] | None, exclude: Sequence[str]
 ) -> list[str]:
+    """Return the columns that are features: those named, or all that have no other part, less ``exclude``."""
     left_out = {find_column(frame, name, "column", field="exclude") for name in exclude}
     if features is None:
         chosen = [str(c) for c in frame.columns if c != target and c not in sensitive and c not in left_out]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Any
 
 from fairmargin.exceptions import EngineError
 from fairmargin.partitioned.contract import Engine
 from fairmargin.partitioned.engines.local import LocalEngine
 
-__all__ = ["LocalEngine", "engine_for"]
+__all__ = ["LocalEngine", "current_client", "engine_for"]
 
 
 def engine_for(engine: Any = None) -> Engine:
@@ -44,6 +45,18 @@ def engine_for(engine: Any = None) -> Engine:
     if callable(getattr(engine, "reduce", None)):
         return engine
     raise EngineError(f"engine must be text, a Dask client or a Spark session, got {type(engine).__name__}.")
+
+
+def current_client() -> Any:
+    """Return the Dask client of this process, None if there is none."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import default_client
+
+    try:
+        return default_client()
+    except ValueError:
+        return None
 
 
 def _library(engine: Any) -> str | None:

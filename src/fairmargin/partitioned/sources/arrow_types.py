@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["as_coded", "coded_schema"]
 
 
-def coded_schema(schema: pyarrow.Schema) -> pyarrow.Schema:
+def coded_schema(schema: Iterable[pyarrow.Field]) -> pyarrow.Schema:
     """Return the schema in which every text column is a dictionary of strings with 32-bit codes."""
     import pyarrow
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ __all__ = ["ParquetPartition", "ParquetSource", "Piece"]
 # much for its result) costs more than a tenth of decoding fifteen columns.
 FEW_ROWS = 2**17
 
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # what pandas writes an index without a name as: no data
 _NULL_KEY = "__HIVE_DEFAULT_PARTITION__"  # what Hive and Spark write where the value is missing
 
 
@@ -122,7 +124,7 @@ class ParquetSource:
     partitions : list of ParquetPartition
         Row groups in the order of the files' names; consecutive small ones together.
     schema : pyarrow.Schema
-        Columns that all files have in the same type; text is dictionary-encoded.
+        Columns that all files have in the same type; text is dictionary-encoded. The index of a pandas frame is none.
     fingerprint : str
         SHA-256 of the footers, in order. Names and times of files do not count.
 
@@ -207,7 +209,10 @@ def _common_schema(versions: Sequence[Stamp], keys: Sequence[Key]) -> pyarrow.Sc
     """Return the columns of all files; raise an error that names file and column where they differ."""
     import pyarrow
 
-    schemas = [coded_schema(footer(version).schema.to_arrow_schema()) for version in versions]
+    found = [footer(version).schema.to_arrow_schema() for version in versions]
+    schemas = [
+        coded_schema([field for field in schema if not _PANDAS_INDEX.fullmatch(field.name)]) for schema in found
+    ]
     first, first_name = schemas[0], versions[0].file.name
     for schema, version in zip(schemas, versions, strict=True):
         name = version.file.name

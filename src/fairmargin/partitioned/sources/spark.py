@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
 
-__all__ = ["SparkFrame", "SparkFrameSource", "spark_source"]
+__all__ = ["SparkFrame", "SparkFrameSource", "quoted", "spark_source"]
 
 Outcome = Callable[[Partition], tuple[bool, Any]]
 
@@ -139,14 +139,15 @@ class SparkFramePartition:
         from pyspark.sql import functions
 
         frame = self.holder.frame
-        mine = frame.where(functions.spark_partition_id() == self.number).select(list(columns))
+        mine = frame.where(functions.spark_partition_id() == self.number).select([quoted(name) for name in columns])
         return LoadedPartition(self.place, mine.toArrow()).load(columns)
 
     def outcomes(self, outcome: Outcome) -> tuple[Any, Callable[[Iterable[Any]], list[Any]]]:
         """Return an RDD with one outcome per partition of the frame, and how to unpack it."""
         frame = self.holder.frame
         task = _OnBatches(outcome, pickle.dumps(_arrow_schema(frame)))
-        return frame.mapInArrow(task, "outcome binary").rdd, unpacked
+        numbered = frame.toDF(*[f"c{k}" for k in range(len(frame.columns))])  # mapInArrow fails on names with dots
+        return numbered.mapInArrow(task, "outcome binary").rdd, unpacked
 
 
 class _OnBatches:
@@ -162,9 +163,14 @@ class _OnBatches:
 
         context = TaskContext.get()
         place = f"partition {context.partitionId() if context is not None else 0}"
-        held = list(batches)
-        table = pyarrow.Table.from_batches(held, held[0].schema if held else pickle.loads(self._schema))
+        held, schema = list(batches), pickle.loads(self._schema)
+        table = pyarrow.Table.from_batches(held, held[0].schema if held else schema).rename_columns(schema.names)
         yield pyarrow.record_batch({"outcome": [pickle.dumps(self._outcome(LoadedPartition(place, table)))]})
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark reads it; without quotes, a dot would be taken for a field."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def unpacked(rows: Iterable[Any]) -> list[Any]:

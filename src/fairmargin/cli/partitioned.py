@@ -1,0 +1,259 @@
+"""Data larger than memory on the command line: Parquet files, folders and patterns, read in passes by an engine."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairmargin.atomic_write import open_atomic
+from fairmargin.cli import inputs
+from fairmargin.cli.options import FLAGS
+from fairmargin.cli.outputs import Steps
+from fairmargin.exceptions import DataError
+
+if TYPE_CHECKING:
+    from fairmargin.partitioned.contract import Engine, Source
+    from fairmargin.streaming.deciding import Decided
+    from fairmargin.tables import TabularModel
+
+__all__ = ["files_of", "is_partitioned", "predict", "read_question", "refuse_frontier", "train"]
+
+# What each pass is for, in the words of the progress bar.
+_PASSES = {
+    "groups": "counting groups",
+    "scan": "learning the encoding",
+    "evaluate": "Newton step",
+    "near": "people near the margin",
+    "rates": "counting decisions",
+    "decisions": "counting decisions",
+    "decide": "deciding",
+    "held out": "drawing people held out",
+}
+_IN_MEMORY = 0.5  # share of the computer's memory that a table may take; training needs about as much again
+
+
+def is_partitioned(options: Mapping[str, Any]) -> bool:
+    """Whether data are read in passes: an engine is named, they are several files, or too large for memory."""
+    given = _given(options)
+    if options.get("engine") is not None:
+        if not given:
+            raise DataError("An engine reads Parquet files; name some, without --demo.", field="engine")
+        return True
+    return len(given) > 1 or any(_is_several(text) or _is_too_large(text, options) for text in given)
+
+
+def _given(options: Mapping[str, Any]) -> list[str]:
+    return [str(text) for text in options.get("data") or []]
+
+
+def _is_several(text: str) -> bool:
+    if "://" in text or os.path.isdir(text):
+        return True
+    return any(mark in text for mark in "*?[") and not os.path.exists(text)
+
+
+def _is_too_large(text: str, options: Mapping[str, Any]) -> bool:
+    """Whether a Parquet file is too large to be read at once while each of its row groups is not."""
+    try:
+        with open(text, "rb") as file:
+            if not os.path.isfile(text) or file.read(4) != b"PAR1":
+                return False
+            from pyarrow import parquet
+
+            metadata = parquet.read_metadata(text)
+    except Exception:  # whoever reads the file will say what is wrong
+        return False
+    width = 8 * metadata.num_columns  # bytes per row in memory, at least
+    largest = max((metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)), default=0)
+    limit = min(inputs.max_bytes(options), _IN_MEMORY * _memory())
+    return bool(width * largest <= limit < width * metadata.num_rows)
+
+
+def _memory() -> float:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):  # not on every system
+        return float("inf")
+
+
+def files_of(texts: Sequence[str | Path]) -> list[Path]:
+    """Return the files that paths, folders and patterns stand for, as far as they are on this computer."""
+    found: list[Path] = []
+    for text in map(str, texts):
+        if os.path.isdir(text):
+            found += [path for path in Path(text).rglob("*") if path.is_file()]
+        elif _is_several(text):
+            found += [Path(path) for path in glob.glob(text, recursive=True)]
+        else:
+            found.append(Path(text))
+    return found
+
+
+@contextmanager
+def _opened(options: Mapping[str, Any], needs_memory: Sequence[str] = ()) -> Iterator[tuple[Source, Engine]]:
+    """Open the source and the engine, which is closed at the end, after an error and Ctrl-C too."""
+    from fairmargin.partitioned.engines import engine_for
+    from fairmargin.partitioned.sources.parquet import ParquetSource
+
+    for name in needs_memory:
+        if options.get(name):
+            raise DataError(
+                f"{FLAGS[name]} needs all rows in memory: leave it out, or give one file and no --engine."
+            )
+    source = ParquetSource(_given(options))
+    engine = engine_for(options.get("engine"))
+    try:
+        yield source, engine
+    finally:
+        engine.close()
+
+
+def _name(options: Mapping[str, Any]) -> str:
+    """Return the name of the data for reports: that of the file, or what was given."""
+    given = _given(options)
+    name = given[0] if _is_several(given[0]) else os.path.basename(given[0])
+    return name if len(given) == 1 else f"{name} and {len(given) - 1} more"
+
+
+def _report(step: Steps) -> Callable[[str, int, int], None]:
+    """Return a function that shows passes by number, name and partition."""
+    number, last = 0, ("", 0)
+
+    def report(name: str, done: int, total: int) -> None:
+        nonlocal number, last
+        number += name != last[0] or done <= last[1]
+        last = name, done
+        step(f"pass {number}, {_PASSES.get(name, name)}: {done:,} of {total:,} parts", done, total)
+
+    return report
+
+
+def _of_pass(step: Steps, name: str) -> Callable[[int, int], None]:
+    report = _report(step)
+    return lambda done, total: report(name, done, total)
+
+
+def train(
+    options: Mapping[str, Any], estimator: Any, settings: dict[str, Any], step: Steps, **more: Any
+) -> tuple[TabularModel, dict[str, Any]]:
+    """Train a classifier in passes; return the model and its summary."""
+    from fairmargin.partitioned.sources.parquet import ParquetSource
+    from fairmargin.partitioned.training import check_estimator
+    from fairmargin.streaming import jobs
+    from fairmargin.streaming.question import ask
+
+    check_estimator(estimator)
+    target, sensitive = _asked(options)
+    if not options["scale"]:
+        raise DataError("Data read in passes are always standardised: leave out --no-scale.")
+    with _opened(options, ("repeats", "held_out", "numeric")) as (source, engine):
+        columns = list(source.schema.names)
+        kept = ("min_frequency", "max_levels", "test_share", "seed", "rule", "min_people", "merge_small")
+        question = ask(
+            source,
+            engine,
+            name=_name(options),
+            target=target,
+            positive=options["positive"],
+            sensitive=inputs.split_names(sensitive, columns),
+            features=inputs.split_names(options["features"], columns) if options["features"] else None,
+            exclude=inputs.split_names(options["exclude"] or [], columns),
+            bins=inputs.parse_bins(options["bins"]),
+            categorical=inputs.split_names(options["categorical"] or [], columns),
+            test=None if options["test"] is None else ParquetSource(options["test"]),
+            missing_sensitive=options["missing_sensitive"],
+            intersections=options["intersections"],
+            names=inputs.read_value_names(options["value_names"]),
+            progress=_report(step),
+            **{name: options[name] for name in kept},
+        )
+        return jobs.train(question, estimator, settings, **more)
+
+
+def _asked(options: Mapping[str, Any]) -> tuple[str, list[str]]:
+    if options["target"] is None:
+        raise DataError("Name the column to predict: --target COL.")
+    if not options["sensitive"]:
+        raise DataError("Name at least one sensitive column: --sensitive COL.")
+    return options["target"], options["sensitive"]
+
+
+def predict(options: Mapping[str, Any], model: TabularModel, step: Steps) -> Decided:
+    """Decide on everybody and write the decisions as they come."""
+    from fairmargin.streaming.deciding import decide, table_writer
+
+    output: Path = options["output"]
+    with _opened(options) as (source, engine):
+        keep = list(dict.fromkeys(_find(source, name, "column") for name in options["keep"] or []))
+        taken = [name for name in keep if name in ("decision", "score", "probability")]
+        if taken:
+            raise DataError(f"The output has a column {taken[0]!r} already; rename that of the data to keep it.")
+        for column in model.encoder.columns:
+            _find(source, column.name, "feature")
+        as_parquet = output.suffix.lower() in (".parquet", ".pq")
+        with (
+            _stream(output) as stream,
+            table_writer(stream, as_parquet=as_parquet, escape=options["escape_formulas"]) as write,
+        ):
+            more: dict[str, Any] = {"keep": keep, "n_reasons": options["reasons"]}
+            return decide(source, engine, model, write, progress=_of_pass(step, "decide"), **more)
+
+
+def refuse_frontier(options: Mapping[str, Any]) -> None:
+    """Say that a frontier cannot be traced in passes, unless the data cannot be read at all."""
+    from fairmargin.partitioned.sources.parquet import ParquetSource
+
+    ParquetSource(_given(options))
+    raise DataError("A frontier needs all rows in memory: give one file and no --engine, or train one classifier.")
+
+
+@contextmanager
+def _stream(output: Path) -> Iterator[Any]:
+    if str(output) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with open_atomic(output) as stream:
+        yield stream
+
+
+def _find(source: Source, name: str, role: str, field: str | None = None) -> str:
+    import pandas as pd
+
+    from fairmargin.tables import find_column
+
+    return find_column(pd.DataFrame(columns=list(source.schema.names)), name, role, field=field)
+
+
+def read_question(options: Mapping[str, Any], step: Steps) -> inputs.Question:
+    """Count the people that an audit is about by everything it looks at."""
+    from fairmargin.streaming.auditing import counted_table
+
+    with _opened(options, ("score", "weights", "profile")) as (source, engine):
+        names = list(source.schema.names)
+        sensitive = inputs.split_names(options["sensitive"] or [], names)
+        if not sensitive:
+            raise DataError("Name at least one sensitive column: --sensitive COL.")
+        columns = [_find(source, name, "sensitive column", "sensitive") for name in sensitive]
+        for field in ("decision", "target"):
+            columns += [] if options[field] is None else [_find(source, options[field], f"{field} column", field)]
+        strata = inputs.split_names(options["strata"] or [], names)
+        columns += [_find(source, name, "column of strata", "strata") for name in strata]
+        model = None if options["model"] is None else inputs.read_model(options["model"])
+        for column in [] if model is None else model.encoder.columns:
+            _find(source, column.name, "feature")
+        table = counted_table(
+            source,
+            engine,
+            _name(options),
+            list(dict.fromkeys(columns)),
+            bins=inputs.parse_bins(options["bins"]),
+            model=model,
+            progress=_of_pass(step, "decisions"),
+        )
+    return inputs.Question(table, options["target"], options["positive"], sensitive)
