@@ -43,7 +43,10 @@ __all__ = ["Found", "Scout", "close_gaps", "find_classifier", "smooth_tasks", "t
 Array = NDArray[np.float64]
 
 _ROUGH = 1e-2  # relative gap of the search where people are many
-_FEW = 1_000_000  # entries of the design up to which a solve takes milliseconds: then candidates are solved exactly
+_FEW = 1_000_000  # entries of the design up to which a solve takes milliseconds: then one is looked at more closely
+_CLOSE = (
+    1e-4  # relative gap of the search there: decisions are nearly those of the exact solution, a step or two sooner
+)
 _STEP = 0.25  # of the first look along a family; half of that where solves are fast
 _HALVINGS = 3  # of the step around the best point of a family
 _FARTHEST = 1.5  # price up to which to look; from 1 on, two equal groups outweigh the labels
@@ -149,7 +152,7 @@ class Scout:
         task, free = self.task, self.free
         if self.exact:
             return task, free
-        scout = replace(task, tol=task.tol if self.few else max(task.tol, _ROUGH), proof=False)
+        scout = replace(task, tol=max(task.tol, _CLOSE if self.few else _ROUGH), proof=False)
         if free.hessian is None:  # that of the hinge loss
             free = scout.solve(task.problem.unconstrained(), Start(free.theta))
         return (scout, free) if self.few else task.roughly(_ROUGH, free)
@@ -205,9 +208,18 @@ class _Walk:
         self.found = sorted([*self.found, found], key=lambda f: -f.accuracy)[:_FINALISTS]  # each holds N scores
         return found.accuracy, ceiling
 
-    def along(self, family: Family, grid: Iterable[float], step: float | None = None) -> None:
-        """Judge a family on a grid for as long as its ceiling is worthwhile, then halve the step around the best."""
-        accuracy: dict[float, float] = {}
+    def along(
+        self,
+        family: Family,
+        grid: Iterable[float],
+        step: float | None = None,
+        known: dict[float, float] | None = None,
+    ) -> None:
+        """Judge a family on a grid for as long as its ceiling is worthwhile, then halve the step around the best.
+
+        ``known`` are accuracies of points that were judged before.
+        """
+        accuracy = dict(known or {})
 
         def look(t: float) -> float:
             if t not in accuracy:
@@ -237,14 +249,21 @@ def _look_along_covariance(scout: Scout, walk: _Walk) -> None:
 def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
     """Look for prices that close the gaps, along the ray through them, and at other prices near the best."""
     family = DecisionFamily(scout.rough, scout.start)
-    prices = close_gaps(family, walk.judge.rule, walk.judged, trust_in_gaps(walk.judge))
+    known: dict[float, float] = {}
+
+    def visit(candidate: Candidate) -> None:
+        known[float(candidate.point.iloc[0])] = walk.judged(candidate)[0]
+
+    prices = close_gaps(family, walk.judge.rule, visit, trust_in_gaps(walk.judge))
     if len(prices) > 1 or not walk.few:
         walk.along(Prices(family, prices), [1.0], walk.step / 2)
     if len(prices) > 1:
         _polish(family, walk)
     elif walk.few:
-        axis = np.where(prices < 0, -1.0, 1.0)
-        walk.along(Prices(family, axis), np.arange(walk.step, _FARTHEST + walk.step / 2, walk.step))
+        axis = -1.0 if prices[0] < 0 else 1.0
+        known = {axis * price: accuracy for price, accuracy in known.items()}
+        grid = np.arange(walk.step, _FARTHEST + walk.step / 2, walk.step)
+        walk.along(Prices(family, np.array([axis])), grid, known=known)
 
 
 _Look = Callable[[Scout, _Walk], None]
