@@ -10,12 +10,21 @@ from fairmargin import (
     FairLogisticRegression,
     FairnessFrontier,
     InfeasibleError,
+    NotCertifiedError,
     PRuleBound,
+    certify,
     cv_score,
     p_rule,
 )
 from fairmargin.decisions import count_groups
+from fairmargin.exceptions import DataError
 from fairmargin.formulations.prule.families import DecisionFamily
+from fairmargin.guarantee.record import GroupRecord, Guarantee
+from fairmargin.guarantee.verdict import CountedDecisions, Question
+from fairmargin.notions import get_notion
+from fairmargin.sensitive import Attribute
+from fairmargin.tables.plain_data import from_plain, to_plain
+from fairmargin.tables.specifications import parse_constraint
 from recompute import CONDITIONS
 
 pytestmark = [
@@ -149,6 +158,88 @@ def test_where_nobody_is_counted_rates_are_equal():
     assert model.cv_score_ == 0.0
 
 
+# --- for people not seen yet
+
+
+def test_a_rule_of_another_notion_is_tested_among_the_people_who_count():
+    X, y, z = people(6000, seed=8)
+    rule = PRuleBound(70, notion="true_positive_rate", confidence=0.9)
+    model = fit((X, y, z), rule)
+    aside = np.setdiff1d(np.arange(len(y)), model.trained_rows_)
+    record = model.guarantee_
+    assert record.notion == "true_positive_rate"
+    assert record.people == int(y[aside].sum())
+    for group in record.groups:
+        who = aside[(y[aside] == 1) & (z[aside] == group.group)]
+        assert (group.people, group.accepted) == (len(who), int(model.predict(X[who]).sum()))
+    assert "and a positive label are accepted at least 70% as often" in record.statement
+    first, second = np.arange(3000), np.arange(3000, 6000)
+    train = X[first], y[first], z[first]
+    given = fit(train, rule, safety_set=(X[second], z[second], None, y[second]))
+    assert given.guarantee_.people == int(y[second].sum())
+    with pytest.raises(ValueError, match="give the labels of the safety set, too"):
+        fit(train, rule, safety_set=(X[second], z[second]))
+    with pytest.raises(ValueError, match="has the label 7"):
+        fit(train, rule, safety_set=(X[second], z[second], None, np.full(3000, 7)))
+    with pytest.raises(ValueError, match="has strata, unlike"):
+        fit(train, rule, safety_set=(X[second], z[second], None, y[second], z[second]))
+
+
+def test_both_conditions_of_equalised_odds_are_tested():
+    X, y, z = people(6000, seed=9)
+    model = fit((X, y, z), PRuleBound(50, notion="equalized_odds", confidence=0.9))
+    assert [(g.group, g.among) for g in model.guarantee_.groups] == [
+        ("0", "y=+1"),
+        ("1", "y=+1"),
+        ("0", "y=-1"),
+        ("1", "y=-1"),
+    ]
+    assert model.guarantee_.people == 3000
+    assert "each among y=+1, y=-1" in model.guarantee_.statement
+
+
+def test_strata_are_tested_one_by_one():
+    X, y, z = people(6000, seed=10)
+    job = np.where(np.random.default_rng(4).random(len(y)) < 0.5, "nurse", "clerk")
+    model = fit((X, y, z), PRuleBound(60, confidence=0.9), strata=job)
+    assert {g.among for g in model.guarantee_.groups} == {"strata='clerk'", "strata='nurse'"}
+
+
+class Decided:
+    """Decisions that are the first feature."""
+
+    classes_ = np.array([0, 1])
+
+    def predict(self, X):
+        return X[:, 0].astype(int)
+
+
+def test_certificates_of_error_rates_count_errors():
+    """Nobody of one group is refused wrongly, a tenth of the other: acceptances are alike, refusals are not."""
+    z = np.repeat(["a", "b"], 1000)
+    y = np.tile([1, 1, 1, 1, 0], 400)
+    decided = np.where((z == "b") & (np.arange(2000) % 10 == 0), 0, y)
+    about = {"sensitive_features": z, "p": 80}
+    assert certify(Decided(), decided[:, None], y, notion="true_positive_rate", **about).people == 1600
+    with pytest.raises(NotCertifiedError):
+        certify(Decided(), decided[:, None], y, notion="false_negative_rate", **about)
+    with pytest.raises(NotCertifiedError):
+        certify(Decided(), decided[:, None], y, notion="error_rate", **about)
+
+
+def test_the_level_holds_for_true_positive_rates():
+    """True positive rates of 0.6 and 0.8 times that, just below the rule: passing is the mistake."""
+    rng = np.random.default_rng(0)
+    question, draws, mistakes = Question(80.0, 0.9), 150, 0
+    for _ in range(draws):
+        y, z = np.where(rng.random(600) < 0.5, 1.0, -1.0), rng.integers(2, size=600)
+        accepted = rng.random(600) < np.where(y > 0, np.where(z == 1, 0.4799, 0.6), 0.2)
+        attribute = Attribute("z", (0, 1), z)
+        conditions = get_notion("true_positive_rate").conditions(y)
+        mistakes += CountedDecisions.of((attribute,), accepted, None, conditions).supports(question)
+    assert mistakes / draws <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / draws)
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -200,3 +291,25 @@ def test_a_constant_decision_does_not_keep_a_rule_on_error_rates():
     y = (rng.random(1000) < 0.2 + 0.3 * z).astype(int)
     with pytest.raises(InfeasibleError, match="nor does deciding the same for everybody"):
         fit((rng.integers(2, size=(1000, 1)), y, z), PRuleBound(difference=0.001, notion="error_rate"))
+
+
+def test_rules_of_other_notions_as_text():
+    asked = parse_constraint("difference=0.05", notion="equalized_odds", min_people=30)
+    assert asked == PRuleBound(difference=0.05, notion="equalized_odds", min_people=30)
+    assert parse_constraint("covariance=0", notion="error_rate").notion == "error_rate"
+    tested = parse_constraint("p-rule=80", confidence=0.95, notion="true_positive_rate")
+    assert (tested.confidence, tested.notion) == (0.95, "true_positive_rate")
+    with pytest.raises(DataError, match="notion must be one of"):
+        parse_constraint("p-rule=80", notion="equality")
+    with pytest.raises(DataError, match="above 0 and below 1"):
+        parse_constraint("difference=5")
+    with pytest.raises(DataError, match="A confidence is for p%-rules"):
+        parse_constraint("difference=0.05", confidence=0.95)
+
+
+def test_the_model_file_keeps_the_rule():
+    asked = PRuleBound(difference=0.05, notion="equalized_odds")
+    assert from_plain(to_plain(asked)) == asked
+    groups = (GroupRecord("sex", "a", 10, 5, None, "y=+1"), GroupRecord("sex", "b", 20, 9, None, "y=+1"))
+    record = Guarantee(80.0, 0.9, "exact", "one_vs_rest", "equalized_odds", 30, groups)
+    assert from_plain(to_plain(record)) == record

@@ -194,9 +194,10 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         strata : array, series or frame of shape (n,) or (n, k), optional
             A legitimate factor: groups are compared among the people of each of its values only (conditional
             parity), under every notion. Several columns are crossed. Never used in deciding.
-        safety_set : (X, sensitive_features) or (X, sensitive_features, sample_weight), optional
+        safety_set : (X, sensitive_features[, sample_weight[, y[, strata]]]), optional
             For ``PRuleBound(confidence=...)``: the people on whom the rule is tested, whom nothing else may have
-            seen. By default a part of the people given is set aside.
+            seen. Labels are needed for notions that count people by them, strata if training has them. By default a
+            part of the people given is set aside.
         """
         if hasattr(self, "certificate_"):
             del self.certificate_  # a fit that fails leaves the estimator unfitted

@@ -40,6 +40,7 @@ from fairmargin.cli.options import (
     MinPeople,
     MissingSensitive,
     Names,
+    NotionName,
     Numeric,
     Positive,
     Purpose,
@@ -102,6 +103,7 @@ def train(
     numeric: Numeric = None,
     bins: Bins = None,
     missing_sensitive: MissingSensitive = "group",
+    notion: NotionName = "selection_rate",
     rule: Rule = "rest",
     min_people: MinPeople = 30,
     merge_small: MergeSmall = False,
@@ -151,6 +153,7 @@ def train(
             "method": method_of_rule(rule),
             "min_people": min_people,
             "gains": worth,
+            "notion": notion,
         }
         unfitted = make_estimator(
             estimator,
@@ -376,7 +379,11 @@ def frontier(
         selection = parse_selection(select or "p-rule=80", parse_gains(gains))
         class_weight = "balanced" if balanced else None
         unfitted = make_estimator(
-            estimator, C=regularisation, kernel=kernel, class_weight=class_weight, max_iter=max_iter
+            estimator,
+            C=regularisation,
+            kernel=kernel,
+            class_weight=class_weight,
+            max_iter=max_iter,
         )
         step("reading")
         if partitioned.is_partitioned(context.params):

@@ -37,6 +37,7 @@ __all__ = [
     "MinPeople",
     "MissingSensitive",
     "Names",
+    "NotionName",
     "Numeric",
     "Positive",
     "Purpose",
@@ -80,6 +81,7 @@ FLAGS = {
     "min_frequency": "--min-frequency",
     "missing_sensitive": "--missing-sensitive",
     "names": "--names",
+    "notion": "--notion",
     "numeric": "--numeric",
     "positive": "--positive",
     "profile": "--profile",
@@ -132,6 +134,15 @@ Rule = Annotated[
         "--rule",
         metavar="rest|highest",
         help="Compare groups with everybody else, or with the highest rate (stricter).",
+    ),
+]
+NotionName = Annotated[
+    str,
+    typer.Option(
+        "--notion",
+        metavar="NAME",
+        help="Rates to compare: selection_rate, true_positive_rate, false_positive_rate, false_negative_rate, "
+        "error_rate or equalized_odds.",
     ),
 ]
 MinPeople = Annotated[

@@ -14,8 +14,8 @@ from fairmargin.exceptions import NotCertifiedError
 from fairmargin.guarantee.record import Guarantee, name_positive
 from fairmargin.guarantee.verdict import CountedDecisions, Question
 from fairmargin.inputs import check_container
-from fairmargin.notions import get_notion
-from fairmargin.sensitive import Attribute, encode_sensitive
+from fairmargin.notions import Condition, Notion, get_notion
+from fairmargin.sensitive import encode_sensitive
 from fairmargin.validation import favourable_class, validate_weights
 
 __all__ = ["certify", "check_percent", "refuse"]
@@ -103,29 +103,25 @@ def certify(
     sensitive = encode_sensitive(sensitive_features, len(accepted))
     weight = None if sample_weight is None else validate_weights(sample_weight, accepted[:, None])
     labels = None if y is None else _labels(y, accepted, positive)
-    counted = _who_counts(get_notion(notion), labels, len(accepted))
-    if weight is not None:
-        counted &= weight > 0
+    conditions = _conditions(get_notion(notion), labels, len(accepted))
     if labels is not None:
         _check_gain(accepted, labels, weight)
-    rows = np.flatnonzero(counted)
-    attributes = [_take(a, rows) for a in sensitive.attributes]
-    tested = CountedDecisions.of(attributes, accepted[rows], None if weight is None else weight[rows])
+    tested = CountedDecisions.of(sensitive.attributes, accepted, weight, conditions)
     if not tested.supports(question):
-        raise refuse(tested, question, accepted[rows], split=False)
+        raise refuse(tested, question, split=False)
     return Guarantee(
         question.p,
         question.confidence,
         tested.kind,
         method,
         get_notion(notion).name,
-        len(rows),
+        tested.people,
         tested.groups,
         positive=name_positive(positive),
     )
 
 
-def refuse(tested: CountedDecisions, question: Question, accepted: Mask, *, split: bool) -> NotCertifiedError:
+def refuse(tested: CountedDecisions, question: Question, *, split: bool) -> NotCertifiedError:
     """Return the error for decisions that do not support the rule: which groups fall short and what would help."""
     rule = f"{question.p:g}%-rule at {100 * question.confidence:.4g}% confidence"
     if tested.empty:
@@ -134,13 +130,15 @@ def refuse(tested: CountedDecisions, question: Question, accepted: Mask, *, spli
             "merge small groups.",
             failed=tested.empty,
         )
-    if accepted.all() or not accepted.any():
+    if tested.constant:
         return NotCertifiedError(
-            f"The {rule} cannot be shown: the classifier {'accepts' if accepted.all() else 'refuses'} everybody, "
+            f"The {rule} cannot be shown: the classifier {tested.constant} everybody, "
             "which keeps every rule. Give another classifier."
         )
     failures = tested.failures(question)
-    failed = tuple(f"{c.group} against {c.other}" for _, c in failures)
+    among = [tested.counts[k].among for k, _ in failures]
+    sides = zip(failures, (f" ({a})" if a else "" for a in among), strict=True)
+    failed = tuple(f"{c.group} against {c.other}{where}" for (_, c), where in sides)
     needed = tested.needed(question, failures, split=split)
     small = [f"{g.attribute}={g.group!r} ({g.people:,} people)" for g in _failed_groups(tested, failures)]
     if needed is None:
@@ -150,7 +148,7 @@ def refuse(tested: CountedDecisions, question: Question, accepted: Mask, *, spli
     else:
         remedy = f"If the rates are as they seem, about {needed:,} people would succeed four times in five."
     return NotCertifiedError(
-        f"The {len(accepted):,} people tested do not support the {rule}; not shown: {'; '.join(failed)} "
+        f"The {tested.people:,} people tested do not support the {rule}; not shown: {'; '.join(failed)} "
         f"({', '.join(small)}). {remedy}",
         failed=failed,
         people_needed=needed,
@@ -163,8 +161,8 @@ def _failed_groups(tested: CountedDecisions, failures: Sequence[Any]) -> list[An
     for k, side in failures:
         counts = tested.counts[k]
         inside = side.inside if side.inside.sum() <= side.outside.sum() else side.outside
-        names |= {(counts.name, str(counts.categories[i])) for i in np.flatnonzero(inside)}
-    return [g for g in tested.groups if (g.attribute, g.group) in names]
+        names |= {(counts.name, str(counts.categories[i]), counts.among) for i in np.flatnonzero(inside)}
+    return [g for g in tested.groups if (g.attribute, g.group, g.among) in names]
 
 
 def check_percent(p: Any) -> float:
@@ -207,12 +205,11 @@ def _labels(y: Any, accepted: Mask, positive: Any) -> Mask:
     return np.asarray(labels == positive)
 
 
-def _who_counts(notion: Any, labels: Mask | None, n: int) -> Mask:
-    if labels is None:
-        if notion.name != "selection_rate":
-            raise ValueError(f"The notion {notion.name!r} compares {notion.people}: give the labels y, too.")
-        return np.ones(n, dtype=bool)
-    return np.asarray(notion.counts(np.where(labels, 1.0, -1.0)), dtype=bool)
+def _conditions(notion: Notion, labels: Mask | None, n: int) -> tuple[Condition, ...]:
+    """Return under which conditions groups are compared; raise where that takes labels and there are none."""
+    if labels is None and notion.needs_labels:
+        raise ValueError(f"The notion {notion.name!r} compares {notion.people}: give the labels y, too.")
+    return notion.conditions(np.ones(n) if labels is None else np.where(labels, 1.0, -1.0))
 
 
 def _check_gain(accepted: Mask, labels: Mask, weight: Any) -> None:
@@ -225,10 +222,3 @@ def _check_gain(accepted: Mask, labels: Mask, weight: Any) -> None:
             f"The classifier is right for {accuracy:.1%} of these people, no more than deciding the same for "
             f"everybody ({constant:.1%}), which keeps every rule: there is nothing worth certifying."
         )
-
-
-def _take(attribute: Attribute, rows: NDArray[np.intp]) -> Attribute:
-    """Return the attribute of some people with all of its groups, also those without any of these people."""
-    if attribute.codes is None:
-        return attribute  # raises where it is counted
-    return Attribute(attribute.name, attribute.categories, attribute.codes[rows])

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import column_or_1d
 
 from fairmargin.constraints import PRuleBound
 from fairmargin.exceptions import NotCertifiedError
@@ -32,8 +33,9 @@ from fairmargin.formulations.prule import PRuleOutcome, SafetySequence
 from fairmargin.guarantee.certification import refuse
 from fairmargin.guarantee.record import Guarantee, name_positive
 from fairmargin.guarantee.verdict import CountedDecisions, Question
-from fairmargin.notions import get_notion
-from fairmargin.sensitive import Attribute, encode_sensitive
+from fairmargin.notions import Condition, get_notion
+from fairmargin.sensitive import Attribute, Sensitive, encode_sensitive
+from fairmargin.strata import encode_strata, within_strata
 from fairmargin.validation import ONE_AT_A_TIME, TrainingData, validate_features, validate_weights
 
 if TYPE_CHECKING:
@@ -70,12 +72,13 @@ class _SafetyPeople:
     X: Any
     attributes: tuple[Attribute, ...]
     weight: Array | None
+    conditions: tuple[Condition, ...]
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     def count(self, accepted: Mask) -> CountedDecisions:
-        return CountedDecisions.of(self.attributes, accepted, self.weight)
+        return CountedDecisions.of(self.attributes, accepted, self.weight, self.conditions)
 
 
 def learn_then_test(
@@ -91,24 +94,23 @@ def learn_then_test(
         With a confidence.
     data : TrainingData
         Everybody given to ``fit``.
-    safety_set : (X, sensitive_features) or (X, sensitive_features, sample_weight), optional
+    safety_set : (X, sensitive_features[, sample_weight[, y[, strata]]]), optional
         People to test on, if not part of ``data``.
     """
     assert constraint.confidence is not None
     assert constraint.p is not None
-    if get_notion(constraint.notion).name != "selection_rate" or data.strata is not None:
-        raise ValueError("confidence is for selection rates without strata.")
     question = Question(float(constraint.p), float(constraint.confidence), constraint.method)
     if constraint.guarantee == "asymptotic":
         if safety_set is not None:
             raise ValueError("guarantee='asymptotic' tests on the people trained on; it takes no safety_set.")
         return _cross_fit(estimator, constraint, question, data)
     if safety_set is not None:
-        train, people, rows = data, _read_safety_set(estimator, data, safety_set), np.arange(len(data.y))
+        people = _read_safety_set(estimator, constraint, data, safety_set)
+        train, rows = data, np.arange(len(data.y))
     else:
         refuse_if_seen()
         rows, aside = split_people(constraint, len(data.y))
-        train, people = data.take(rows, estimator.class_weight), _set_aside(data, aside)
+        train, people = data.take(rows, estimator.class_weight), _set_aside(constraint, data, aside)
     task = estimator._refine(estimator._task(train), constraint)
     sequence = SafetySequence(task, constraint, len(people))
     seed = None if safety_set is not None else int(constraint.random_state)
@@ -117,7 +119,7 @@ def learn_then_test(
     if passed is None:
         raise _nothing_to_test(sequence, constraint)
     outcome, counted, tested = passed
-    record = _record(question, counted, len(people), tested, seed, data.classes[1])
+    record = _record(question, constraint, counted, tested, seed, data.classes[1])
     return Certified(task, outcome, record, data.kept[rows] if safety_set is None else None)
 
 
@@ -135,7 +137,7 @@ def _test_in_order(
         counted = people.count(accepted)
         if not counted.supports(question):
             if best is None:
-                raise refuse(counted, question, accepted, split=True)
+                raise refuse(counted, question, split=True)
             break
         best = candidate, counted
     return None if best is None else (*best, tested)
@@ -143,8 +145,8 @@ def _test_in_order(
 
 def _record(
     question: Question,
+    constraint: PRuleBound,
     counted: CountedDecisions,
-    people: int,
     tested: int,
     seed: int | None,
     positive: Any,
@@ -155,8 +157,8 @@ def _record(
         question.confidence,
         counted.kind if kind is None else kind,
         question.method,
-        "selection_rate",
-        people,
+        get_notion(constraint.notion).name,
+        counted.people,
         counted.groups,
         tested,
         seed,
@@ -184,10 +186,21 @@ def split_people(constraint: PRuleBound, n: int) -> tuple[Rows, Rows]:
     return np.sort(order[aside:]), np.sort(order[:aside])
 
 
-def _set_aside(data: TrainingData, rows: Rows) -> _SafetyPeople:
+def _set_aside(constraint: PRuleBound, data: TrainingData, rows: Rows) -> _SafetyPeople:
     assert data.sensitive is not None
     attributes = tuple(_with_all_groups(a, rows) for a in data.sensitive.attributes)
-    return _SafetyPeople(_safe_indexing(data.X, rows), attributes, data.people_weight[rows])
+    strata = None if data.strata is None else _with_all_groups(data.strata, rows)
+    conditions = _conditions(constraint, data.y[rows], attributes, strata)
+    return _SafetyPeople(_safe_indexing(data.X, rows), attributes, data.people_weight[rows], conditions)
+
+
+def _conditions(
+    constraint: PRuleBound, y: Array, attributes: tuple[Attribute, ...], strata: Attribute | None
+) -> tuple[Condition, ...]:
+    """Return the conditions under which people set aside are compared, within every stratum of training."""
+    notion = get_notion(constraint.notion)
+    found = notion.conditions(y)
+    return found if strata is None else within_strata(found, strata, Sensitive(attributes), notion.name)
 
 
 def _with_all_groups(attribute: Attribute, rows: Rows) -> Attribute:
@@ -196,12 +209,15 @@ def _with_all_groups(attribute: Attribute, rows: Rows) -> Attribute:
     return replace(attribute, codes=None if codes is None else codes[rows])
 
 
-def _read_safety_set(estimator: FairClassifier, data: TrainingData, given: Any) -> _SafetyPeople:
-    if not isinstance(given, list | tuple) or len(given) not in (2, 3):
+def _read_safety_set(
+    estimator: FairClassifier, constraint: PRuleBound, data: TrainingData, given: Any
+) -> _SafetyPeople:
+    if not isinstance(given, list | tuple) or len(given) not in (2, 3, 4, 5):
         raise ValueError(
-            "safety_set must be a pair (X, sensitive_features), or these and sample_weight, of people not used in "
-            "training."
+            "safety_set must be a pair (X, sensitive_features), or these and sample_weight, y and strata, of people "
+            "not used in training."
         )
+    given = (*given, *[None] * (5 - len(given)))
     X = validate_features(estimator, given[0])
     with ONE_AT_A_TIME:
         found = encode_sensitive(given[1], X.shape[0])
@@ -214,11 +230,48 @@ def _read_safety_set(estimator: FairClassifier, data: TrainingData, given: Any) 
             "agree."
         )
     attributes = tuple(_joined(known[name], by_name[name]) for name in known)
-    if len(given) == 2 or given[2] is None:
-        return _SafetyPeople(X, attributes, None)
+    y = _safety_labels(constraint, data, given[3], X.shape[0])
+    strata = _safety_strata(data, given[4], X.shape[0])
+    if given[2] is None:
+        return _SafetyPeople(X, attributes, None, _conditions(constraint, y, attributes, strata))
     weight = validate_weights(given[2], X)
     rows = np.flatnonzero(weight > 0)
-    return _SafetyPeople(_safe_indexing(X, rows), tuple(_with_all_groups(a, rows) for a in attributes), weight[rows])
+    attributes = tuple(_with_all_groups(a, rows) for a in attributes)
+    strata = None if strata is None else _with_all_groups(strata, rows)
+    conditions = _conditions(constraint, y[rows], attributes, strata)
+    return _SafetyPeople(_safe_indexing(X, rows), attributes, weight[rows], conditions)
+
+
+def _safety_labels(constraint: PRuleBound, data: TrainingData, given: Any, n: int) -> Array:
+    """Return the labels of a safety set in {-1, +1}; of a notion that needs none, any will do."""
+    notion = get_notion(constraint.notion)
+    if given is None and notion.needs_labels:
+        raise ValueError(
+            f"The notion {notion.name!r} compares {notion.people}: give the labels of the safety set, too, as "
+            "(X, sensitive_features, sample_weight, y), with None for sample_weight if there is none."
+        )
+    if given is None:
+        return np.ones(n)
+    labels = column_or_1d(given)
+    if len(labels) != n:
+        raise ValueError(f"y of safety_set has {len(labels)} entries, but there are {n} people in it.")
+    unknown = sorted(set(np.unique(labels).tolist()) - set(data.classes.tolist()), key=str)
+    if unknown:
+        raise ValueError(f"safety_set has the label {unknown[0]!r}; the labels known are {data.classes.tolist()}.")
+    return np.where(labels == data.classes[1], 1.0, -1.0)
+
+
+def _safety_strata(data: TrainingData, given: Any, n: int) -> Attribute | None:
+    """Return the strata of a safety set, with all those of training."""
+    if (given is None) != (data.strata is None):
+        missing = "lacks" if given is None else "has"
+        raise ValueError(
+            f"safety_set {missing} strata, unlike the people trained on; they are its fifth entry, after y."
+        )
+    if data.strata is None:
+        return None
+    with ONE_AT_A_TIME:
+        return _joined(data.strata, encode_strata(given, n))
 
 
 def _joined(trained: Attribute, safety: Attribute) -> Attribute:
@@ -262,7 +315,7 @@ def _cross_fit(
     estimator: FairClassifier, constraint: PRuleBound, question: Question, data: TrainingData
 ) -> Certified:
     n = len(data.y)
-    everybody = _set_aside(data, np.arange(n))
+    everybody = _set_aside(constraint, data, np.arange(n))
     folds = list(_folds(estimator, constraint, data))
     whole_task = estimator._refine(estimator._task(data), constraint)
     whole = SafetySequence(whole_task, constraint, n)
@@ -275,7 +328,8 @@ def _cross_fit(
     margin, counted, tested = passed
     found = whole.at(margin)
     assert found is not None
-    record = _record(question, counted, n, tested, int(constraint.random_state), data.classes[1], "cross-fitted")
+    seed = int(constraint.random_state)
+    record = _record(question, constraint, counted, tested, seed, data.classes[1], "cross-fitted")
     return Certified(whole_task, whole.outcome(found), record, None)
 
 

@@ -14,7 +14,9 @@ _LIMITS = "Not covered: other populations, later years, groups not listed."
 class GroupRecord:
     """People of one group on whom a classifier was tested, and how many of them it accepts.
 
-    ``rate`` is the weighted share of those accepted, where people have weights that differ; otherwise None.
+    ``rate`` is the weighted share of those accepted, where people have weights that differ; otherwise None. Of a
+    notion that counts other decisions (errors), ``accepted`` is their number; ``among`` is the condition under which
+    people count, where there are several.
     """
 
     attribute: str
@@ -22,6 +24,7 @@ class GroupRecord:
     people: int
     accepted: int
     rate: float | None = None
+    among: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,7 @@ class Guarantee:
     def statement(self) -> str:
         """The guarantee in words for readers."""
         how = "" if self.kind == "exact" else " (by a method that is exact only for many people)"
-        whom = "" if self.notion == "selection_rate" else f", comparing {self.notion.replace('_', ' ')}s"
-        whom += "" if self.positive is None else f", accepting being the decision {self.positive!r}"
+        whom = "" if self.positive is None else f", accepting being the decision {self.positive!r}"
         sure = f"with {100 * self.confidence:.4g}% confidence"
         return f"Tested {self._tested_on()}{how}{whom}: {sure} {self._compared()}. {_LIMITS}"
 
@@ -98,15 +100,29 @@ class Guarantee:
     def _compared(self) -> str:
         parts = []
         for name in dict.fromkeys(g.attribute for g in self.groups):
-            groups = [g.group for g in self.groups if g.attribute == name]
-            rate = f"at least {self.p:g}% as often as"
+            groups = list(dict.fromkeys(g.group for g in self.groups if g.attribute == name))
+            rate = f"{self._event()} at least {self.p:g}% as often as"
             if len(groups) == 2:
-                parts.append(f"people with {name} = {groups[0]} are accepted {rate} those with {groups[1]}")
+                parts.append(f"people with {name} = {groups[0]} {rate} those with {groups[1]}")
             else:
                 listed = ", ".join(groups)
                 whom = "each other" if self.method == "between_groups" else "everybody else"
-                parts.append(f"people of each {name} ({listed}) are accepted {rate} {whom}")
-        return "; ".join(f"{part}, and conversely" for part in parts)
+                parts.append(f"people of each {name} ({listed}) {rate} {whom}")
+        among = list(dict.fromkeys(g.among for g in self.groups if g.among))
+        within = f" (each among {', '.join(among)})" if among else ""
+        return "; ".join(f"{part}, and conversely" for part in parts) + within
+
+    def _event(self) -> str:
+        """What happens to people, in words."""
+        known = {
+            "selection_rate": "are accepted",
+            "true_positive_rate": "and a positive label are accepted",
+            "false_positive_rate": "and a negative label are accepted",
+            "false_negative_rate": "and a positive label are refused",
+            "error_rate": "are decided wrongly",
+            "equalized_odds": "and the same label are accepted",
+        }
+        return known.get(self.notion, f"count by {self.notion.replace('_', ' ')}")
 
 
 def name_positive(label: Any) -> str | None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fairmargin.decisions import Comparison, GroupCounts, count_groups
 from fairmargin.guarantee.ratio_test import effective_counts, people_needed, rejects, rejects_weighted
 from fairmargin.guarantee.record import GroupRecord
+from fairmargin.notions import Condition
 from fairmargin.sensitive import Attribute
 
 __all__ = ["CountedDecisions", "Question"]
@@ -50,27 +51,48 @@ class CountedDecisions:
     Parameters
     ----------
     counts : list of GroupCounts
-        One per attribute.
+        One per attribute and condition of the notion.
     squares : list of GroupCounts or None
         The same with squared weights, where people have weights that differ; None for the exact test.
     unweighted : list of GroupCounts or None
         The same without weights, where people have weights that differ.
+    people : int
+        Number of those who count under any condition.
+    given : int
+        Number of those given, who count or not.
+    constant : str
+        ``"accepts"`` or ``"refuses"`` where everybody who counts is decided alike; else empty.
     """
 
     counts: Sequence[GroupCounts]
-    squares: Sequence[GroupCounts] | None = None
-    unweighted: Sequence[GroupCounts] | None = None
+    squares: Sequence[GroupCounts] | None
+    unweighted: Sequence[GroupCounts] | None
+    people: int
+    given: int
+    constant: str
 
     @classmethod
-    def of(cls, attributes: Sequence[Attribute], accepted: Mask, weight: Array | None) -> CountedDecisions:
-        """Count decisions; equal weights are counted as people."""
-        if weight is None or np.ptp(weight) == 0.0:
-            return cls([count_groups(a, accepted) for a in attributes])
-        return cls(
-            [count_groups(a, accepted, weight) for a in attributes],
-            [count_groups(a, accepted, weight**2) for a in attributes],
-            [count_groups(a, accepted) for a in attributes],
-        )
+    def of(
+        cls,
+        attributes: Sequence[Attribute],
+        accepted: Mask,
+        weight: Array | None,
+        conditions: Sequence[Condition],
+    ) -> CountedDecisions:
+        """Count decisions under conditions; equal weights are counted as people."""
+
+        def count(weight: Array | None) -> list[GroupCounts]:
+            return [count_groups(a, accepted, weight, 1, c) for c in conditions for a in attributes]
+
+        counted = np.any([c.counts for c in conditions], axis=0)
+        if weight is not None:
+            counted &= weight > 0
+        decided = accepted[counted]
+        constant = "" if decided.any() and not decided.all() else "accepts" if decided.all() else "refuses"
+        sizes = (len(decided), len(accepted), constant)
+        if weight is None or not len(decided) or np.ptp(weight[counted]) == 0.0:
+            return cls(count(None), None, None, *sizes)
+        return cls(count(weight), count(weight**2), count(None), *sizes)
 
     @property
     def kind(self) -> str:
@@ -79,7 +101,7 @@ class CountedDecisions:
 
     def supports(self, question: Question) -> bool:
         """Whether every group has people, some but not all people are accepted, and every comparison passes."""
-        if self.empty or self._is_constant:
+        if self.empty or self.constant:
             return False
         return all(self._passes(k, c, question) for k, c in self._comparisons(question.method))
 
@@ -87,16 +109,11 @@ class CountedDecisions:
     def empty(self) -> tuple[str, ...]:
         """The groups without anybody."""
         return tuple(
-            f"{c.name}={category!r}"
+            f"{c.name}={category!r}" + (f" | {c.among}" if c.among else "")
             for c in self.counts
             for category, weight in zip(c.categories, c.weight, strict=True)
             if weight == 0
         )
-
-    @property
-    def _is_constant(self) -> bool:
-        accepted, everybody = self.counts[0].positives.sum(), self.counts[0].weight.sum()
-        return bool(accepted in (0, everybody))
 
     def failures(self, question: Question) -> list[tuple[int, Comparison]]:
         """Return the comparisons that do not pass, with the index of their attribute."""
@@ -116,8 +133,10 @@ class CountedDecisions:
         rate, share = float((x1 + x0) / (n1 + n0)), float(min(n1, n0) / (n1 + n0))
         ratio = 1.0 if split else float((x1 / n1) / (x0 / n0))
         needed = people_needed(rate, share, question.ratio, question.confidence, split=split, ratio=ratio)
-        # Of several groups, these two are only a part of the people.
-        return None if needed is None else round(needed * counts.weight.sum() / (n1 + n0))
+        if needed is None:
+            return None
+        # Of several groups, these two are only a part of the people who count, and those a part of the people.
+        return round(needed * counts.weight.sum() / (n1 + n0) * self.given / counts.people.sum())
 
     @property
     def groups(self) -> tuple[GroupRecord, ...]:
@@ -127,7 +146,7 @@ class CountedDecisions:
             rate = [None if self.unweighted is None else float(r) for r in np.nan_to_num(self.counts[k].rate)]
             for row in zip(counts.categories, counts.people, counts.positives, rate, strict=True):
                 category, people, accepted, share = row
-                found.append(GroupRecord(counts.name, str(category), int(people), int(accepted), share))
+                found.append(GroupRecord(counts.name, str(category), int(people), int(accepted), share, counts.among))
         return tuple(found)
 
     def _comparisons(self, method: str) -> list[tuple[int, Comparison]]:

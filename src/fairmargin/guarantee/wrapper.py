@@ -225,7 +225,7 @@ def _fit_steps(estimator: Any, inside: _People, outside: _People) -> Guarantee:
     if isinstance(estimator, Pipeline):
         head, last = estimator[:-1], estimator[-1]
         X, X_aside = head.fit_transform(X, inside.y), head.transform(X_aside)
-    safety_set = (X_aside, outside.sensitive, outside.weight)
+    safety_set = (X_aside, outside.sensitive, outside.weight, outside.y)
     last.fit(X, inside.y, inside.weight, sensitive_features=inside.sensitive, safety_set=safety_set)
     found: Guarantee = last.guarantee_
     return found

@@ -23,6 +23,7 @@ from fairmargin.constraints import Constraint, IndividualLossBound, LossBound, P
 from fairmargin.exceptions import DataError, DisparateTreatmentError
 from fairmargin.formatting import interval, ratio_beside, shorten
 from fairmargin.frontier import FairnessFrontier
+from fairmargin.metrics import cv_score, p_rule
 from fairmargin.notions import get_notion
 from fairmargin.performance import PerformanceBound
 from fairmargin.report.candidates import Candidate, Selection
@@ -60,7 +61,8 @@ def train(
     summary : dict
         See :func:`fairmargin.report.training_summary`.
     """
-    tested = {"safety_set": (study.test.X, study.test.sensitive)} if _tests_people(estimator, study) else {}
+    safety_set = (study.test.X, study.test.sensitive, None, study.test.y)
+    tested = {"safety_set": safety_set} if _tests_people(estimator, study) else {}
     with collected_warnings() as said, _few_threads(study), _named_columns(study):
         estimator.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive, **tested)
         free = None if estimator.constraint is None else clone(estimator).set_params(constraint=None)
@@ -96,7 +98,7 @@ def report_training(
         study,
         title=f"{study.target} = {study.labels[1]}: one classifier",
         settings={**_settings(estimator), **(settings or {})},
-        notes=_ties(estimator),
+        notes=[*_ties(estimator), *_rates_compared(estimator, study)],
         warnings=said,
         unconstrained=free,
         gains=gains,
@@ -296,6 +298,37 @@ def _rule_asked(estimator: Any) -> float | None:
     constraint = estimator.constraint
     of_rates = isinstance(constraint, PRuleBound) and get_notion(constraint.notion).name == "selection_rate"
     return constraint.p if of_rates else None
+
+
+def _rates_compared(estimator: Any, study: Study) -> list[str]:
+    """Return notes on the rates of the notion that the constraint compares, if these are not selection rates."""
+    notion = get_notion(getattr(estimator.constraint, "notion", "selection_rate"))
+    parts = []
+    for name, part in (("the people trained on", study.train), ("those held out", study.test)):
+        if not notion.needs_labels or not len(part):
+            continue
+        accepted = (estimator.decision_function(part.X) >= 0).astype(int)
+        about: dict[str, Any] = {
+            "sensitive_features": part.sensitive,
+            "method": study.method,
+            "min_people": study.min_people,
+        }
+        try:
+            ratio = p_rule(part.y, accepted, notion=notion, zero_division=100.0, **about)
+            difference = cv_score(part.y, accepted, notion=notion, **about)
+        except ValueError:  # groups of too few people
+            continue
+        parts.append(f"{difference:.3f} (ratio {ratio:.1f}%) among {name}")
+    said = [f"Largest difference of {notion.rate}: {', '.join(parts)}."] if parts else []
+    return [*said, *_comparing(estimator)]
+
+
+def _comparing(estimator: Any) -> list[str]:
+    """Return a note where another notion than selection rates is asked for, by which tables are not."""
+    notion = get_notion(getattr(estimator.constraint, "notion", "selection_rate"))
+    if not notion.needs_labels:
+        return []
+    return [f"The constraint compares groups by {notion.rate}, among {notion.people}; tables show selection rates."]
 
 
 def _shortfalls(estimator: Any, summary: dict[str, Any]) -> list[str]:

@@ -19,8 +19,8 @@ __all__ = ["ESTIMATORS", "make_estimator", "parse_constraint", "parse_gains", "p
 
 ESTIMATORS = ("logistic", "linear-svm", "squared-hinge", "svm")
 _CONSTRAINTS = (
-    "none, covariance=0 (or 20%, or sex:0,race:0.1), penalty=100 (or sex:100,race:50), p-rule=80, loss=0.05, "
-    "accuracy=1%, auc=1%, profit=1%, individual=0.5, nobody-loses"
+    "none, covariance=0 (or 20%, or sex:0,race:0.1), penalty=100 (or sex:100,race:50), p-rule=80, difference=0.05, "
+    "loss=0.05, accuracy=1%, auc=1%, profit=1%, individual=0.5, nobody-loses"
 )
 _SELECTIONS = "p-rule=80, loss=2%, accuracy=1%, auc=1% or profit=1%"
 
@@ -63,25 +63,38 @@ def parse_constraint(
     method: str = "one_vs_rest",
     min_people: int = 1,
     gains: Mapping[str, float] | None = None,
+    notion: str = "selection_rate",
 ) -> Constraint | None:
     """Return the constraint that a text asks for; with ``confidence``, a p%-rule that is tested on other people.
 
     ``none``; ``covariance=0.1``, ``covariance=20%`` (of the unconstrained classifier's),
     ``covariance=sex:0,race:0.1``; ``penalty=100`` (what one unit of covariance costs), ``penalty=sex:100,race:50``;
-    ``p-rule=80``; ``loss=0.05`` (within 5% of the best loss); ``accuracy=1%``, ``auc=1%``, ``profit=1%`` (within 1%
-    of the best; the last with ``gains``); ``individual=0.5`` (nobody's loss grows by more than half);
-    ``nobody-loses`` or ``nobody-loses=0.5`` (and whoever is accepted stays accepted). ``method`` and ``min_people``
-    are for p%-rules, as in :class:`fairmargin.PRuleBound`.
+    ``p-rule=80``; ``difference=0.05`` (of rates); ``loss=0.05`` (within 5% of the best loss); ``accuracy=1%``,
+    ``auc=1%``, ``profit=1%`` (within 1% of the best; the last with ``gains``); ``individual=0.5`` (nobody's loss
+    grows by more than half); ``nobody-loses`` or ``nobody-loses=0.5`` (and whoever is accepted stays accepted).
+    ``method`` and ``min_people`` are for p%-rules, as in :class:`fairmargin.PRuleBound`; ``notion`` is for all of
+    them.
 
     Examples
     --------
     >>> parse_constraint("covariance=20%")
     CovarianceBound(c=0.2, relative=True)
     """
+    if confidence is not None:
+        found: Constraint | None = _tested_rule(text, confidence, method, min_people)
+    else:
+        found = _parse(text, method, min_people, gains)
+    if found is None or notion == "selection_rate":
+        return found
+    try:
+        return replace(found, notion=notion)  # type: ignore[type-var]
+    except ValueError as error:
+        raise DataError(str(error), field="notion") from None
+
+
+def _parse(text: str, method: str, min_people: int, gains: Mapping[str, float] | None = None) -> Constraint | None:
     kind, _, value = text.strip().partition("=")
     worth = _needed(gains) if kind == "profit" else None
-    if confidence is not None:
-        return _tested_rule(kind, text, confidence, method, min_people)
     try:
         if kind == "none" and not value:
             return None
@@ -91,6 +104,8 @@ def parse_constraint(
             return CovariancePenalty(_by_attribute(value) if ":" in value else _number(value))
         if kind == "p-rule":
             return PRuleBound(_number(value.removesuffix("%") or "80"), method=method, min_people=min_people)
+        if kind == "difference":
+            return PRuleBound(difference=_share(value), method=method, min_people=min_people)
         if kind == "loss":
             return LossBound(_share(value))
         if kind in ("accuracy", "auc", "profit"):
@@ -145,14 +160,14 @@ def _needed(gains: Mapping[str, float] | None) -> Mapping[str, float]:
     return gains
 
 
-def _tested_rule(kind: str, text: str, confidence: float, method: str, min_people: int) -> PRuleBound:
-    if kind != "p-rule":
+def _tested_rule(text: str, confidence: float, method: str, min_people: int) -> PRuleBound:
+    if text.strip().partition("=")[0] != "p-rule":
         raise DataError(
             f"A confidence is for p%-rules, which are tested on people held out; {shorten(text)!r} is not one.",
             field="constraint",
             suggestion="p-rule=80",
         )
-    rule = parse_constraint(text, method=method, min_people=min_people)
+    rule = _parse(text, method, min_people)
     assert isinstance(rule, PRuleBound)
     try:
         return replace(rule, confidence=confidence)
