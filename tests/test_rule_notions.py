@@ -19,6 +19,7 @@ from fairmargin import (
 from fairmargin.decisions import count_groups
 from fairmargin.exceptions import DataError
 from fairmargin.formulations.prule.families import DecisionFamily
+from fairmargin.formulations.prule.mistreatment import ErrorCovarianceFamily
 from fairmargin.guarantee.record import GroupRecord, Guarantee
 from fairmargin.guarantee.verdict import CountedDecisions, Question
 from fairmargin.notions import get_notion
@@ -156,6 +157,50 @@ def test_where_nobody_is_counted_rates_are_equal():
     assert model.score(X, y) == 1.0
     assert model.p_rule_ == 100.0
     assert model.cv_score_ == 0.0
+
+
+# --- covariances of errors
+
+
+@pytest.mark.parametrize("notion", ["false_positive_rate", "false_negative_rate", "equalized_odds"])
+def test_the_convex_concave_procedure_ends_at_covariances_of_errors_it_was_asked_for(notion):
+    """At a classifier that reproduces itself, the linear constraint is the covariance of errors itself."""
+    X, y, z = people(4000, seed=5)
+    task = FairLogisticRegression(constraint=PRuleBound(80, notion=notion))._prepare(X, y, None, z)
+    free = task.solve(task.problem.unconstrained())
+    family = ErrorCovarianceFamily(task, free)
+    signed = np.where(y == 1, 1.0, -1.0)
+
+    def of_errors(scores):
+        found = []
+        for _, who, _ in CONDITIONS[notion](signed):
+            off = (z == "1") - np.average(z == "1", weights=who)
+            found.append(np.average(off * np.minimum(0.0, signed * scores), weights=who))
+        return np.array(found)
+
+    np.testing.assert_allclose(np.abs(family.reach), np.abs(of_errors(free.scores)), rtol=1e-9)
+    candidate = family.at(0.25)
+    assert candidate.solution.certificate.status == "solved"
+    asked = 0.25 * of_errors(free.scores)
+    np.testing.assert_allclose(of_errors(candidate.solution.scores), asked, atol=0.1 * np.abs(asked).max())
+
+
+def test_the_rule_is_kept_by_covariances_of_errors():
+    data = X, y, z = people()
+    model = fit(data, PRuleBound(difference=0.02, notion="false_negative_rate", path="ccp"))
+    assert cv_score(y, model.predict(X), sensitive_features=z, notion="false_negative_rate") <= 0.02
+    assert model.path_ == "ccp"
+    assert model.score(X, y) > max(y.mean(), 1 - y.mean()) + 0.02
+    frontier = FairnessFrontier(
+        FairLogisticRegression(constraint=PRuleBound(80, notion="false_negative_rate", path="ccp")),
+        n_points=3,
+        which="p_rule",
+    )
+    levels = frontier.fit(X, y, sensitive_features=z).table_["level"]
+    assert {m.path_ for m in frontier.estimators_} <= {"ccp", "unconstrained"}
+    assert np.all(frontier.table_["train_p_rule"].fillna(100) >= levels - 1e-9)
+    with pytest.raises(ValueError, match="name a notion that compares error rates"):
+        PRuleBound(80, path="ccp")
 
 
 # --- for people not seen yet

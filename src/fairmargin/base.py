@@ -77,7 +77,7 @@ _ATTRIBUTES = """
     multipliers_ : pandas.Series
         Lagrange multipliers of the covariances, with the covariance's sign. Their size is the shadow price: what one
         unit less of a bound would add to the objective. nan where the covariance was not bounded but priced
-        through the decisions (``PRuleBound`` on its decision path).
+        through the decisions or the errors (``PRuleBound`` on these paths).
     certificate_ : Certificate
         Objective, dual bound, relative gap, largest violation, iterations and status. Objective and violation are
         those of the fitted function on the training data.
@@ -101,7 +101,7 @@ _ATTRIBUTES = """
         With ``PRuleBound``: the p%-rule reached on the training data, in percent, by the constraint's notion,
     cv_score_ : float
         and the largest difference of the same rates.
-    path_ : {"unconstrained", "covariance", "decisions"}
+    path_ : {"unconstrained", "covariance", "decisions", "ccp"}
         With ``PRuleBound``: the family of classifiers on which the classifier was found,
     path_point_ : float, pandas.Series or None
         where on it (a share of the unconstrained covariance, or a price per group),

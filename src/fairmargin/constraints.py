@@ -333,12 +333,13 @@ class PRuleBound(Constraint):
     ----------
     p : float, optional
         In percent: 80 for the 80%-rule. Give either ``p`` or ``difference``.
-    path : {"auto", "covariance", "decisions"}, default="auto"
+    path : {"auto", "covariance", "decisions", "ccp"}, default="auto"
         Which family of classifiers to search, besides the unconstrained classifier. ``"covariance"``: the classifiers
         of least loss for each covariance, from the unconstrained one's through zero to the other sign.
         ``"decisions"``: cost-sensitive classifiers that pay for the gaps between the groups' rates.
-        ``"auto"`` returns the more accurate of the two on the training data. On either, the intercept is moved to
-        the most accurate place that keeps the rule.
+        ``"auto"`` returns the more accurate of these two on the training data. ``"ccp"``, of notions that depend on
+        labels: covariances of errors by the convex-concave procedure (Zafar et al., WWW 2017). On each, the
+        intercept is moved to the most accurate place that keeps the rule.
     method : {"one_vs_rest", "between_groups"}, default="one_vs_rest"
         As in :func:`fairmargin.p_rule`.
     difference : float, optional
@@ -426,8 +427,10 @@ class PRuleBound(Constraint):
             raise ValueError("PRuleBound needs p, a percentage from 0 to 100, or difference, e.g. difference=0.05.")
         else:
             _check_percent(self.p)
-        if self.path not in ("auto", "covariance", "decisions"):
-            raise ValueError(f"path must be 'auto', 'covariance' or 'decisions', got {self.path!r}.")
+        if self.path not in ("auto", "covariance", "decisions", "ccp"):
+            raise ValueError(f"path must be 'auto', 'covariance', 'decisions' or 'ccp', got {self.path!r}.")
+        if self.path == "ccp" and not get_notion(self.notion).needs_labels:
+            raise ValueError("path='ccp' bounds covariances of errors: name a notion that compares error rates.")
         if self.method not in ("one_vs_rest", "between_groups"):
             raise ValueError(f"method must be 'one_vs_rest' or 'between_groups', got {self.method!r}.")
         if not _is_count(self.min_people, 1):

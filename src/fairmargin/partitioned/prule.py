@@ -60,6 +60,8 @@ def solve_p_rule(
         raise ValueError(
             f"A p%-rule compares groups, but the sensitive attribute {numeric[0]!r} is a number; cut it into groups."
         )
+    if constraint.path == "ccp":
+        raise ValueError("path='ccp' needs all people in memory; choose another path.")
     twin = _search_sample(study, estimator, posed)
     free = task.solve(task.problem.unconstrained())
     solution = _solve_at(study, posed, free, twin.path_, twin.path_point_)

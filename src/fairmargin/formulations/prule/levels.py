@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from fairmargin.constraints import PRuleBound
 from fairmargin.formulations.prule.families import (
     Candidate,
-    CovarianceFamily,
     DecisionFamily,
     unconstrained_candidate,
 )
@@ -28,6 +27,7 @@ from fairmargin.formulations.prule.search import (
     Found,
     Scout,
     close_gaps,
+    line_of,
     smooth_tasks,
     trust_in_gaps,
     unconstrained,
@@ -132,8 +132,8 @@ class LevelSearch:
             family = DecisionFamily(scout.rough, scout.start)
             look = _look_at_one_price if family.n_prices == 1 else _look_at_prices
             look(self, family, scout)
-        if self.path in ("auto", "covariance"):
-            path = CovarianceFamily(scout.rough, scout.start)
+        path = line_of(self.path, scout)
+        if path is not None:
             _look_along(self, scout, path.at, np.arange(1.0 - _STEP, -1.0 - _STEP / 2, -_STEP))
 
     def add(self, candidate: Candidate, scout: Scout) -> tuple[Array, float]:

@@ -32,13 +32,23 @@ from fairmargin.formulations.prule.families import (
     unconstrained_candidate,
 )
 from fairmargin.formulations.prule.judge import TIED, Cut, Judge
+from fairmargin.formulations.prule.mistreatment import ErrorCovarianceFamily
 from fairmargin.formulations.prule.rule import Rule
 from fairmargin.formulations.task import Task
 from fairmargin.losses import SmoothedHingeLoss
 from fairmargin.problem import Solution
 from fairmargin.solvers import Start
 
-__all__ = ["Found", "Scout", "close_gaps", "find_classifier", "smooth_tasks", "trust_in_gaps", "unconstrained"]
+__all__ = [
+    "Found",
+    "Scout",
+    "close_gaps",
+    "find_classifier",
+    "line_of",
+    "smooth_tasks",
+    "trust_in_gaps",
+    "unconstrained",
+]
 
 Array = NDArray[np.float64]
 
@@ -102,8 +112,8 @@ def find_classifier(task: Task, judge: Judge, free: Solution, path: str) -> Foun
 
 def _search_families(task: Task, judge: Judge, scouts: list[Scout], path: str, best: Found | None) -> Found | None:
     """Return the best of the classifier given and of those found on the families that ``path`` names."""
-    for name, look in _LOOKS.items():
-        if path in ("auto", name):
+    for name, look in (_LOOKS | _ON_REQUEST).items():
+        if path == name or (path == "auto" and name in _LOOKS):
             best = _better(task, best, _search_family(task, judge, scouts, look))
     return best
 
@@ -242,8 +252,28 @@ class _Walk:
 
 def _look_along_covariance(scout: Scout, walk: _Walk) -> None:
     """Look along the covariance path, from nearly unconstrained to the opposite covariance."""
-    family = CovarianceFamily(scout.rough, scout.start)
+    _look_along_line(scout, walk, "covariance")
+
+
+def _look_along_errors(scout: Scout, walk: _Walk) -> None:
+    """Look along covariances of errors in the same way."""
+    _look_along_line(scout, walk, ErrorCovarianceFamily.name)
+
+
+def _look_along_line(scout: Scout, walk: _Walk, path: str) -> None:
+    family = line_of(path, scout)
+    assert family is not None
     walk.along(family, np.arange(1.0 - _STEP, -1.0 - _STEP / 2, -_STEP), _STEP)
+
+
+def line_of(path: str, scout: Scout) -> Family | None:
+    """Return the family of a path by its factor, from 1 for no constraint to -1; None for the decision path."""
+    makers: dict[str, Callable[[Task, Solution], Family]] = {
+        "auto": CovarianceFamily,
+        "covariance": CovarianceFamily,
+        ErrorCovarianceFamily.name: ErrorCovarianceFamily,
+    }
+    return makers[path](scout.rough, scout.start) if path in makers else None
 
 
 def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
@@ -268,6 +298,9 @@ def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
 
 _Look = Callable[[Scout, _Walk], None]
 _LOOKS: dict[str, _Look] = {"decisions": _look_along_decisions, "covariance": _look_along_covariance}
+_ON_REQUEST: dict[str, _Look] = {
+    ErrorCovarianceFamily.name: _look_along_errors
+}  # ten times as many problems to solve
 
 
 def close_gaps(

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from fairmargin.constraints import PRuleBound
 from fairmargin.decisions import GroupCounts
-from fairmargin.formulations.prule.families import Candidate, CovarianceFamily, DecisionFamily, Prices
+from fairmargin.formulations.prule.families import Candidate, DecisionFamily, Prices
 from fairmargin.formulations.prule.judge import TIED, Cut, make_judge
 from fairmargin.formulations.prule.outcome import PRuleOutcome, make_outcome
-from fairmargin.formulations.prule.search import Found, Scout, close_gaps, smooth_tasks, unconstrained
+from fairmargin.formulations.prule.search import Found, Scout, close_gaps, line_of, smooth_tasks, unconstrained
 from fairmargin.formulations.task import Task
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.guarantee.ratio_test import score
@@ -134,8 +134,8 @@ class SafetySequence:
                 ray = Prices(family, close_gaps(family, self.judge.rule.equal_rates))
                 for k in range(1, 1 + _POINTS + _POINTS // 3):
                     yield ray.at(k / _POINTS), smooth
-            if self.constraint.path in ("auto", "covariance"):
-                path = CovarianceFamily(scout.rough, scout.start)
+            path = line_of(self.constraint.path, scout)
+            if path is not None:
                 for k in range(_POINTS - 1, -1 - _POINTS // 3, -1):
                     yield path.at(k / _POINTS), smooth
 
