@@ -1,5 +1,7 @@
 """Engines: results merged in partition order, errors of the first partition, nothing left running."""
 
+import importlib
+import sys
 import threading
 import time
 
@@ -127,6 +129,21 @@ def test_bad_arguments():
         LocalEngine(0)
     with pytest.raises(ValueError, match="There are no partitions"):
         LocalEngine().reduce(total, [], add)
+
+
+@pytest.mark.parametrize(("engine", "package"), [("dask", "distributed"), ("spark", "pyspark.sql")])
+def test_missing_extras_are_named(engine, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(EngineError, match=rf'pip install "fairmargin\[{engine}\]"'):
+        engine_for(f"{engine}://127.0.0.1:1")
+
+
+def test_missing_arrow_is_named(monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("fairmargin.partitioned")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'need pyarrow: pip install "fairmargin\[cli\]"'):
+        importlib.import_module("fairmargin.partitioned")
 
 
 def test_engines_by_name():

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from cluster_fixtures import free_port
 from fairmargin import io
 from fairmargin.audit import audit
 from fairmargin.cli import partitioned, run
@@ -296,6 +297,20 @@ def test_what_needs_memory_says_so(folder, capsys):
     )
 
 
+def test_engines_that_cannot_be_reached(folder, capsys, monkeypatch):
+    from fairmargin.partitioned.engines import dask as dask_engine
+
+    monkeypatch.setattr(dask_engine, "_CONNECTING", 0.5)
+    port = free_port()
+    for command in ("train", "audit"):
+        text = errors([command, "data", *ASK[:4], "-s", "sex", "--engine", f"dask://127.0.0.1:{port}"], capsys)
+        assert f"No Dask scheduler answers at dask://127.0.0.1:{port}" in text
+    if shutil.which("java"):
+        text = errors(["train", "data", *ASK, "-s", "sex", "--engine", f"spark://127.0.0.1:{port}"], capsys)
+        assert f"No Spark master answers at spark://127.0.0.1:{port}" in text
+    assert "A frontier needs all rows in memory" in errors(["frontier", "data", *ASK, "-s", "sex"], capsys)
+
+
 def test_large_files_are_streamed(folder, monkeypatch):
     options = {"data": ["all.parquet"], "engine": None, "max_size": 4.0}
     assert not partitioned.is_partitioned(options)
@@ -332,6 +347,20 @@ def test_on_a_dask_cluster(folder, dask_client):
     assert (folder / "here.csv").read_bytes() == (folder / "there.csv").read_bytes()
     audited = ["audit", "-t", "repaid", "-p", "yes", "-s", "sex"]
     assert summary(audited, "i", "data", "--engine", address)["audit"] == summary(audited, "j", "data")["audit"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_on_a_spark_cluster(folder, spark_cluster, spark_session):
+    assert spark_session.sparkContext.master == spark_cluster.master  # the session of this process is used
+    ask = ["train", "data", *ASK, "-s", "sex,age", "--bin", "age=40", "-q"]
+    assert run([*ask, "--engine", spark_cluster.master, "-o", "there.json"]) == 0
+    assert run([*ask, "-o", "here.json"]) == 0
+    np.testing.assert_array_equal(io.load("here.json").estimator.coef_, io.load("there.json").estimator.coef_)
+    assert run(["predict", "here.json", "data", "--engine", spark_cluster.master, "-o", "there.csv", "-q"]) == 0
+    assert run(["predict", "here.json", "data", "-o", "here.csv", "-q"]) == 0
+    assert (folder / "here.csv").read_bytes() == (folder / "there.csv").read_bytes()
 
 
 SLOW = """

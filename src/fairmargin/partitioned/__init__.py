@@ -22,6 +22,11 @@ order. What is computed on a partition is a numerical pass; neither sources nor 
 ==============  ============================================================================================
 """
 
+try:
+    import pyarrow  # noqa: F401  (asked for here, once, so that the error names what to install)
+except ImportError:
+    raise ImportError('Data in partitions need pyarrow: pip install "fairmargin[cli]".') from None
+
 from fairmargin.partitioned.study import PartitionedStudy, prepare
 from fairmargin.partitioned.training import fit, fit_study
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ Limits = Mapping[str, tuple[float, ...]]
 
 PEOPLE = "(people)"  # the column of counts beside those of the values
 _MOST_VALUES = 10_000  # of one column: more are measurements or names, not groups
+_LARGEST_CODE = 2**62  # of a combination of values, in an int64
 _MOST_CELLS = 1_000_000  # combinations; a dictionary of so many takes a few hundred megabytes
 
 
@@ -98,18 +100,35 @@ def cell_codes(
 
 def count_codes(columns: Sequence[tuple[NDArray[np.int64], Sequence[Any]]]) -> Cells:
     """Return how many rows have each combination of values; columns are codes and what they stand for."""
-    sizes = [len(values) for _, values in columns]
-    joint = np.zeros(len(columns[0][0]), dtype=np.int64)
-    for (code, _), size in zip(columns, sizes, strict=True):
-        joint = joint * size + code
-        if len(joint) and int(joint.max()) >= 2**62 // _MOST_VALUES:  # make room for the next column
-            raise DataError("The columns have too many combinations of values to be counted; name fewer of them.")
-    present, number = np.unique(joint, return_counts=True)
+    joint, keys = np.zeros(len(columns[0][0]), dtype=np.int64), [()]
+    pending: list[tuple[NDArray[np.int64], Sequence[Any]]] = []
+    for column in columns:
+        if len(keys) * math.prod(len(values) for _, values in (*pending, column)) > _LARGEST_CODE:
+            joint, keys = _combined(joint, keys, pending)
+            pending = []
+        pending.append(column)
+    joint, keys = _combined(joint, keys, pending)
     found: Cells = {}
-    for where, n in zip(zip(*np.unravel_index(present, sizes), strict=True), number.tolist(), strict=True):
-        key = tuple(values[k] for (_, values), k in zip(columns, where, strict=True))
-        found[key] = found.get(key, 0) + n
+    for key, number in zip(keys, np.bincount(joint, minlength=len(keys)).tolist(), strict=True):
+        found[key] = found.get(key, 0) + number
     return found
+
+
+def _combined(
+    joint: NDArray[np.int64],
+    keys: Sequence[tuple[Any, ...]],
+    columns: Sequence[tuple[NDArray[np.int64], Sequence[Any]]],
+) -> tuple[NDArray[np.int64], list[tuple[Any, ...]]]:
+    """Return codes of the combinations of ``keys`` and further columns that occur, and these combinations."""
+    for code, values in columns:
+        joint = joint * len(values) + code
+    present, joint = np.unique(joint, return_inverse=True)
+    where = np.unravel_index(present, [len(keys), *(len(values) for _, values in columns)])
+    rows = zip(*(at.tolist() for at in where), strict=True)
+    found = [
+        (*keys[first], *(values[k] for (_, values), k in zip(columns, rest, strict=True))) for first, *rest in rows
+    ]
+    return joint, found
 
 
 def add_cells(first: Cells, second: Cells) -> Cells:

@@ -56,7 +56,9 @@ def connect(address: str) -> SparkEngine:
             )
         return SparkEngine(active)
     builder = SparkSession.builder.master(f"spark://{address}").appName("fairmargin")
-    return SparkEngine(builder.config("spark.ui.showConsoleProgress", "false").getOrCreate(), owned=True)
+    session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")  # what went wrong is said by our own errors
+    return SparkEngine(session, owned=True)
 
 
 class SparkEngine:
