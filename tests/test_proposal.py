@@ -88,7 +88,7 @@ def test_sure_verdicts_are_seldom_wrong():
     rng = np.random.default_rng(0)
     said = []
     groups = np.repeat(["a", "b", "c", "d"], 500)
-    for _ in range(300):
+    for _ in range(150):
         # Against everybody else: (0.4 * 1500) / ... solved so that group a is at exactly 80% of the others' rate.
         decisions = rng.uniform(size=2000) < np.repeat([0.4, 0.5, 0.5, 0.5], 500)
         found = audit(decisions.astype(int), sensitive_features=groups)
@@ -107,16 +107,13 @@ def test_paired_differences_are_mcnemars():
 
 
 @pytest.mark.parametrize(("p", "q"), [(0.05, 0.05), (0.02, 0.10), (0.2, 0.25), (0.005, 0.01)])
-@pytest.mark.parametrize("n", [50, 400, 5000])
+@pytest.mark.parametrize("n", [50, 1000])
 def test_paired_differences_are_covered(p, q, n):
     rng = np.random.default_rng(n)
-    counts = rng.multinomial(n, [p, q, 1 - p - q], size=1500)
-    hits = [
-        found["difference_low"] <= p - q <= found["difference_high"]
-        for a, b, _ in counts.tolist()
-        for found in [paired_difference(a, b, n)]
-    ]
-    assert np.mean(hits) >= 0.93
+    pairs, times = np.unique(rng.multinomial(n, [p, q, 1 - p - q], size=2000)[:, :2], axis=0, return_counts=True)
+    found = [paired_difference(a, b, n) for a, b in pairs.tolist()]
+    hits = [f["difference_low"] <= p - q <= f["difference_high"] for f in found]
+    assert np.average(hits, weights=times) >= 0.94
 
 
 def test_evidence_is_that_of_scikit_learn(study, proposed):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairmargin.cards import model_card
     from fairmargin.constraints import CovarianceBound, IndividualLossBound, LossBound, PRuleBound
+    from fairmargin.displays import ErrorRateDisplay, GainLossDisplay, GroupRateDisplay
     from fairmargin.exceptions import (
         ApproximationWarning,
         CovarianceWarning,
@@ -46,6 +47,7 @@ _HOME = {
     "CovarianceBound": "constraints",
     "CovariancePenalty": "penalty",
     "CovarianceWarning": "exceptions",
+    "ErrorRateDisplay": "displays",
     "FairLinearSVC": "linear",
     "FairLogisticRegression": "linear",
     "FairMarginClassifier": "linear",
@@ -57,6 +59,8 @@ _HOME = {
     "FairnessFrontier": "frontier",
     "FrontierDisplay": "frontier",
     "GroupMeansBound": "regression",
+    "GainLossDisplay": "displays",
+    "GroupRateDisplay": "displays",
     "Guarantee": "guarantee",
     "IndividualLossBound": "constraints",
     "InfeasibleError": "exceptions",
@@ -88,6 +92,7 @@ __all__ = [
     "CovarianceBound",
     "CovariancePenalty",
     "CovarianceWarning",
+    "ErrorRateDisplay",
     "FairLinearSVC",
     "FairLogisticRegression",
     "FairMarginClassifier",
@@ -98,7 +103,9 @@ __all__ = [
     "FairTreeClassifier",
     "FairnessFrontier",
     "FrontierDisplay",
+    "GainLossDisplay",
     "GroupMeansBound",
+    "GroupRateDisplay",
     "Guarantee",
     "IndividualLossBound",
     "InfeasibleError",

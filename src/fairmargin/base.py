@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.constraints import Constraint, PRuleBound
+from fairmargin.decisions import count_groups
 from fairmargin.diagnostics import measure_movement, warn_if_bought
 from fairmargin.formulations import Outcome, Task, make_task, run, warn_unless_solved
 from fairmargin.formulations.task import FeatureMap
@@ -81,6 +82,8 @@ _ATTRIBUTES = """
     certificate_ : Certificate
         Objective, dual bound, relative gap, largest violation, iterations and status. Objective and violation are
         those of the fitted function on the training data.
+    training_rates_ : pandas.Series or None
+        Share of positive decisions among the people trained on, by attribute and category; None without groups.
     diagnostics_ : Movement or None
         How scores and decisions moved from the unconstrained classifier.
     n_ties_ : int
@@ -334,11 +337,13 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         self.unconstrained_covariance_: pd.Series | None = None
         self.multipliers_: pd.Series | None = None
         self.diagnostics_ = None
+        self.training_rates_: pd.Series | None = None
         for name, value in outcome.fitted_attributes().items():
             setattr(self, name, value)
         if task.data.sensitive is None:
             return
         columns, rows = task.columns, task.problem.rows
+        self.training_rates_ = _rates(task, scores)
         self.covariance_ = columns.series(task.covariance(scores), "covariance")
         multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows))
         self.multipliers_ = columns.series(multipliers[: len(rows)], "multiplier")
@@ -350,6 +355,15 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
                 warn_if_bought(self.diagnostics_, columns.labels)
             if warn:
                 outcome.warn(scores)
+
+    def _html_repr(self) -> str:
+        """Return what a notebook shows: the parameters and, once fitted, the certificate and the rates."""
+        diagram = str(super()._html_repr())
+        if not hasattr(self, "certificate_"):
+            return diagram
+        from fairmargin.notebook import classifier_html
+
+        return diagram + classifier_html(self)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the decisions: ``classes_[1]`` where ``f(x) >= 0``."""
@@ -395,3 +409,16 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = True
         return tags
+
+
+def _rates(task: Task, scores: Array) -> pd.Series | None:
+    """Return the positive rates of all groups in training; None where no attribute has groups."""
+    found: dict[tuple[str, str], float] = {}
+    for attribute in task.sensitive.attributes:
+        if not attribute.is_numeric:
+            counts = count_groups(attribute, scores >= 0, task.data.people_weight)
+            found |= {(attribute.name, str(g)): float(r) for g, r in zip(counts.categories, counts.rate, strict=True)}
+    if not found:
+        return None
+    index = pd.MultiIndex.from_tuples(list(found), names=["attribute", "category"])
+    return pd.Series(list(found.values()), index=index, name="positive rate")

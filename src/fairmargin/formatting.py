@@ -9,6 +9,7 @@ from typing import Any
 __all__ = [
     "NONE",
     "clean",
+    "deviations",
     "escape_markdown",
     "interval",
     "people",
@@ -70,6 +71,14 @@ def points(share: float | None) -> str:
     if share is None:
         return NONE
     text = f"{100.0 * share:+.1f}"
+    return "+0.0" if text == "-0.0" else text
+
+
+def deviations(value: float | None) -> str:
+    """Return a number of standard deviations with its sign."""
+    if value is None:
+        return NONE
+    text = f"{value:+.1f}"
     return "+0.0" if text == "-0.0" else text
 
 

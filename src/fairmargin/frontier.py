@@ -177,6 +177,15 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
             self.table_ = pd.concat(parts, axis=1)
         return self
 
+    def _html_repr(self) -> str:
+        """Return what a notebook shows: the parameters and, once fitted, the points."""
+        diagram = str(super()._html_repr())
+        if not hasattr(self, "table_"):
+            return diagram
+        from fairmargin.notebook import frontier_html
+
+        return diagram + frontier_html(self)
+
     def _check_parameters(self) -> None:
         if isinstance(self.n_points, bool) or not isinstance(self.n_points, int | np.integer) or self.n_points < 2:
             raise ValueError(f"n_points must be a whole number of at least 2, got {self.n_points!r}.")

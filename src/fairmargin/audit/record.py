@@ -180,6 +180,11 @@ class Audit:
         """``"accepts"`` or ``"refuses"`` where everybody gets the same decision, else None."""
         return {0: "refuses", self.people: "accepts"}.get(self.positives)
 
+    def _repr_html_(self) -> str:
+        from fairmargin.notebook import audit_html
+
+        return audit_html(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data: dicts, lists, text and finite numbers."""
         plain = asdict(self)

@@ -126,10 +126,11 @@ class Selection:
             return f"lower p%-rule: {ratio(here[0])} against {ratio(best[0])}"
         return f"same p%-rule, less accurate: {percent(here[1], 2)} against {percent(best[1], 2)}"
 
-    def _merit(self, row: Mapping[str, Any]) -> tuple[float, float]:
+    def _merit(self, row: Mapping[str, Any]) -> tuple[float, float, float]:
         """Return what is to be highest, and what decides between equal ones; rounded so that rounding does not."""
         accuracy, rule = round(row["train"]["accuracy"], 12), round(_rule(row), 9)
-        return (accuracy, rule) if self.kind == "p-rule" else (rule, accuracy)
+        loss = -round(row["loss_increase"] or 0.0, 9)
+        return (accuracy, rule, loss) if self.kind == "p-rule" else (rule, accuracy, loss)
 
     def _spent(self, row: Mapping[str, Any], free: Mapping[str, Any]) -> float:
         """Return how much worse the bounded measure is than without a constraint, as a share of it."""

@@ -37,6 +37,7 @@ def to_html(summary: Mapping[str, Any]) -> str:
     environment.filters |= {
         "percent": formatting.percent,
         "points": formatting.points,
+        "deviations": formatting.deviations,
         "whole": formatting.whole,
         "people": formatting.people,
         "ratio": formatting.ratio,

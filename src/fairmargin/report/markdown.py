@@ -100,7 +100,7 @@ def _groups(audit: Mapping[str, Any]) -> list[str]:
                 formatting.ratio(g["ratio"]),
                 formatting.interval(g["ratio_low"], g["ratio_high"]),
                 formatting.points(g["difference"]),
-                formatting.NONE if g["z"] is None else f"{g['z']:+.1f}",
+                formatting.deviations(g["z"]),
                 formatting.probability(g["p_adjusted"]),
                 formatting.whole(g["shortfall"]),
                 formatting.ratio(g["ratio_one_more"]),

@@ -96,7 +96,7 @@ def _audit_table(attribute: Mapping[str, Any], width: int) -> Any:
         "ratio": lambda g: formatting.ratio(g["ratio"]),
         "95% interval": lambda g: formatting.interval(g["ratio_low"], g["ratio_high"]),
         "difference": lambda g: formatting.points(g["difference"]),
-        "z": lambda g: formatting.NONE if g["z"] is None else f"{g['z']:+.1f}",
+        "z": lambda g: formatting.deviations(g["z"]),
         "p (adj.)": lambda g: formatting.probability(g["p_adjusted"]),
         "shortfall": lambda g: formatting.whole(g["shortfall"]),
         "one more": lambda g: formatting.ratio(g["ratio_one_more"]) + (" !" if g["one_decision_matters"] else ""),

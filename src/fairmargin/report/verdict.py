@@ -166,18 +166,20 @@ def _passes(lowest: Mapping[str, Any], asked: float) -> str:
     side = "above" if lowest["rule"] >= asked else "below"
     return (
         f"The p%-rule is {ratio_beside(lowest['rule'], asked)}. {asked:g}% is asked for. That is {margin:.1f} points "
-        f"{side}. The lowest group is {describe(lowest)}."
+        f"{side}. Worst off: {describe(lowest)}."
     )
 
 
 def describe(row: Mapping[str, Any]) -> str:
     """Return a group and the direction of its disparity, in words."""
-    text = f"{name_group(row)} ({people(row['people'])})"
+    name, count = name_group(row), people(row["people"])
     if row["rate_of_others"] is None:
-        return text
+        return f"{name} ({count})"
+    rate, others = percent(row["rate"]), percent(row["rate_of_others"])
     against = "everybody else" if row["reference"] == REST else shorten(row["reference"], _SHORT)
-    words = f"accepted {direction(row['difference'])} {against}"
-    return f"{text}, {words}: {percent(row['rate'])} against {percent(row['rate_of_others'])}"
+    if row["difference"] > 0:  # then it is the others who are worse off
+        return f"everybody except {name}, accepted less often than {name} ({count}): {others} against {rate}"
+    return f"{name} ({count}), accepted {direction(row['difference'])} {against}: {rate} against {others}"
 
 
 def direction(difference: float | None) -> str:
@@ -208,7 +210,7 @@ def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_o
 
 def _for_whom(below: Sequence[Mapping[str, Any]], asked: float, audit: Mapping[str, Any]) -> str:
     if below:
-        listed = "; ".join(f"{describe(g)} (ratio {ratio(g['ratio'])})" for g in below[:_LISTED])
+        listed = "; ".join(f"{describe(g)}, p%-rule {ratio(g['rule'])}" for g in below[:_LISTED])
         more = f" And {len(below) - _LISTED} more." if len(below) > _LISTED else ""
         text = f"Below {asked:g}%: {listed}.{more}"
     else:

@@ -1,0 +1,234 @@
+"""Drawings of decisions by group, in scikit-learn's Display style.
+
+Each class has ``from_predictions``, ``from_estimator`` and ``plot``; drawing needs matplotlib.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fairmargin.audit.errors import ERROR_RATES
+from fairmargin.decisions import count_groups
+from fairmargin.rate_statistics import rate_interval
+from fairmargin.sensitive import encode_sensitive
+
+__all__ = ["ErrorRateDisplay", "GainLossDisplay", "GroupRateDisplay"]
+
+
+class _GroupDisplay:
+    """A table by attribute and group, drawn as horizontal bars.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib axes and figure
+    """
+
+    label = ""
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        self.table = table
+
+    def _axes(self, ax: Any) -> Any:
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ImportError('Drawing needs matplotlib: pip install "fairmargin[plot]".') from None
+        if ax is None:
+            height = 1.2 + 0.35 * len(self._names())
+            _, ax = plt.subplots(layout="constrained", figsize=(6.4, height))
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+    def _names(self) -> list[str]:
+        return list(
+            dict.fromkeys(f"{a} = {g}" for a, g in zip(self.table["attribute"], self.table["group"], strict=True))
+        )
+
+    def _finish(self, ax: Any, names: Sequence[str]) -> None:
+        ax.set_yticks(range(len(names)), [name.replace("$", r"\$") for name in names])  # no formulas in names
+        ax.invert_yaxis()
+        ax.set_xlabel(self.label)
+        ax.grid(axis="x", alpha=0.3)
+
+
+class GroupRateDisplay(_GroupDisplay):
+    """Positive rates by group, with their 95% intervals.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns ``attribute``, ``group``, ``people``, ``rate``, ``low``, ``high``, one row per group.
+
+    Examples
+    --------
+    >>> from fairmargin import GroupRateDisplay
+    >>> display = GroupRateDisplay.from_predictions([1, 1, 0, 0], sensitive_features=["a", "a", "b", "b"], plot=False)
+    >>> display.table["rate"].tolist()
+    [1.0, 0.0]
+    """
+
+    label = "positive rate"
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_pred: Any,
+        *,
+        sensitive_features: Any,
+        pos_label: Any = 1,
+        confidence: float = 0.95,
+        ax: Any = None,
+        plot: bool = True,
+    ) -> GroupRateDisplay:
+        """Draw decisions, positive where they equal ``pos_label``."""
+        positive = np.asarray(y_pred) == pos_label
+        display = cls(pd.DataFrame(_rates(positive, np.ones(len(positive), bool), sensitive_features, confidence)))
+        return display.plot(ax=ax) if plot else display
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, sensitive_features: Any, confidence: float = 0.95, ax: Any = None
+    ) -> GroupRateDisplay:
+        """Draw the decisions of a fitted classifier; positive is ``classes_[1]``."""
+        positive = estimator.classes_[1]
+        options: dict[str, Any] = {"pos_label": positive, "confidence": confidence, "ax": ax}
+        return cls.from_predictions(estimator.predict(X), sensitive_features=sensitive_features, **options)
+
+    def plot(self, ax: Any = None, **bar_options: Any) -> GroupRateDisplay:
+        """Draw on ``ax``, or on new axes."""
+        ax = self._axes(ax)
+        rate = self.table["rate"].to_numpy()
+        reach = [rate - self.table["low"], self.table["high"] - rate]
+        ax.barh(range(len(rate)), rate, xerr=reach, **{"height": 0.6, "ecolor": "0.3"} | bar_options)
+        self._finish(ax, self._names())
+        return self
+
+
+class ErrorRateDisplay(_GroupDisplay):
+    """True positive rate, false positive rate and precision by group, with their 95% intervals.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns ``attribute``, ``group``, ``measure``, ``people``, ``rate``, ``low``, ``high``.
+    """
+
+    label = "rate"
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_pred: Any,
+        *,
+        sensitive_features: Any,
+        pos_label: Any = 1,
+        measures: Sequence[str] = ("true positive rate", "false positive rate", "precision"),
+        confidence: float = 0.95,
+        ax: Any = None,
+    ) -> ErrorRateDisplay:
+        """Draw the error rates of decisions; ``measures`` are those of ``fairmargin.audit.errors.ERROR_RATES``."""
+        unknown = [measure for measure in measures if measure not in ERROR_RATES]
+        if unknown:
+            raise ValueError(f"There is no measure {unknown[0]!r}; there are {', '.join(map(repr, ERROR_RATES))}.")
+        label, positive = np.asarray(y_true) == pos_label, np.asarray(y_pred) == pos_label
+        outcomes = {
+            "true positive rate": (positive, label),
+            "false positive rate": (positive, ~label),
+            "precision": (label, positive),
+            "accuracy": (label == positive, np.ones(len(label), bool)),
+        }
+        rows = []
+        for measure in measures:
+            outcome, among = outcomes[measure]
+            rows += [{"measure": measure, **row} for row in _rates(outcome, among, sensitive_features, confidence)]
+        return cls(pd.DataFrame(rows)).plot(ax=ax)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, sensitive_features: Any, ax: Any = None, **options: Any
+    ) -> ErrorRateDisplay:
+        """Draw the error rates of a fitted classifier; positive is ``classes_[1]``."""
+        options |= {"pos_label": estimator.classes_[1], "ax": ax}
+        return cls.from_predictions(y, estimator.predict(X), sensitive_features=sensitive_features, **options)
+
+    def plot(self, ax: Any = None, **line_options: Any) -> ErrorRateDisplay:
+        """Draw on ``ax``, or on new axes."""
+        ax, names = self._axes(ax), self._names()
+        measures = list(dict.fromkeys(self.table["measure"]))
+        for k, (measure, marker) in enumerate(zip(measures, "osD^", strict=False)):
+            rows = self.table[self.table["measure"] == measure].dropna(subset=["rate"])
+            place = [names.index(f"{a} = {g}") for a, g in zip(rows["attribute"], rows["group"], strict=True)]
+            height = np.array(place) + 0.18 * (k - 0.5 * (len(measures) - 1))
+            reach = [rows["rate"] - rows["low"], rows["high"] - rows["rate"]]
+            ax.errorbar(rows["rate"], height, xerr=reach, fmt=marker, label=measure, **line_options)
+        self._finish(ax, names)
+        ax.legend(fontsize="small")
+        return self
+
+
+class GainLossDisplay(_GroupDisplay):
+    """Who gains and who loses the positive decision, by group.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns ``attribute``, ``group``, ``people``, ``gained``, ``lost``, one row per group.
+    """
+
+    label = "people who lose (left) and gain (right) the positive decision"
+
+    @classmethod
+    def from_predictions(
+        cls, y_before: Any, y_pred: Any, *, sensitive_features: Any, pos_label: Any = 1, ax: Any = None
+    ) -> GainLossDisplay:
+        """Draw the changes from one set of decisions to another on the same people."""
+        before, now = np.asarray(y_before) == pos_label, np.asarray(y_pred) == pos_label
+        if len(before) != len(now):
+            raise ValueError(f"There are {len(before):,} decisions before and {len(now):,} now.")
+        rows = []
+        for attribute in encode_sensitive(sensitive_features, len(now), groups=False).attributes:
+            gained, lost = (count_groups(attribute, change) for change in (now & ~before, before & ~now))
+            for k, group in enumerate(attribute.categories):
+                counts = {"gained": int(gained.positives[k]), "lost": int(lost.positives[k])}
+                rows.append(
+                    {"attribute": attribute.name, "group": str(group), "people": int(gained.people[k]), **counts}
+                )
+        return cls(pd.DataFrame(rows)).plot(ax=ax)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, before: Any, X: Any, *, sensitive_features: Any, ax: Any = None
+    ) -> GainLossDisplay:
+        """Draw the changes from the decisions of one fitted classifier, ``before``, to those of another."""
+        options: dict[str, Any] = {"pos_label": estimator.classes_[1], "ax": ax}
+        return cls.from_predictions(
+            before.predict(X), estimator.predict(X), sensitive_features=sensitive_features, **options
+        )
+
+    def plot(self, ax: Any = None, **bar_options: Any) -> GainLossDisplay:
+        """Draw on ``ax``, or on new axes."""
+        ax, names = self._axes(ax), self._names()
+        options = {"height": 0.6} | bar_options
+        ax.barh(range(len(names)), self.table["gained"], label="gain", **options)
+        ax.barh(range(len(names)), -self.table["lost"], label="lose", **options)
+        ax.axvline(0.0, color="0.3", linewidth=0.8)
+        self._finish(ax, names)
+        ax.legend(fontsize="small")
+        return self
+
+
+def _rates(outcome: Any, among: Any, sensitive_features: Any, confidence: float) -> list[dict[str, Any]]:
+    """Return the rate of an outcome among some people, by group; nan where nobody counts."""
+    rows = []
+    for attribute in encode_sensitive(sensitive_features, len(outcome), groups=False).attributes:
+        counts = count_groups(attribute, outcome, among.astype(float))
+        for group, n, k in zip(attribute.categories, counts.weight, counts.positives, strict=True):
+            low, high = rate_interval(k, n, confidence) if n else (np.nan, np.nan)
+            names = {"attribute": attribute.name, "group": str(group), "people": int(n)}
+            rows.append({**names, "rate": k / n if n else np.nan, "low": low, "high": high})
+    return rows

@@ -1,0 +1,111 @@
+"""What notebooks show: HTML of audits, frontiers and fitted estimators, and drawings by group."""
+
+import warnings
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import precision_score, recall_score
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+from fairmargin import (
+    ErrorRateDisplay,
+    FairLogisticRegression,
+    FairnessFrontier,
+    GainLossDisplay,
+    GroupRateDisplay,
+    PRuleBound,
+)
+from fairmargin.audit import audit
+from fairmargin.datasets import make_linear_synthetic
+
+HOSTILE = "<script>alert(1)</script>$x^"
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y, z = make_linear_synthetic(600, random_state=0)
+    return X, np.where(y > 0, 1, 0), pd.Series(np.where(z == 1, HOSTILE, "b"), name="group")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def test_audits_and_frontiers_have_html(data):
+    X, y, z = data
+    html = audit(y, sensitive_features=z)._repr_html_()
+    assert "<table>" in html
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    frontier = FairnessFrontier(FairLogisticRegression(), n_points=3)
+    assert "points:" not in frontier._repr_html_()
+    frontier.fit(X, y, sensitive_features=z)
+    html = frontier._repr_html_()
+    assert "Frontier of 3 points: least loss for each covariance." in html
+    assert f"{100 * frontier.table_['train_accuracy'][0]:.1f}%" in html
+    rules = FairnessFrontier(FairLogisticRegression(), n_points=3, which="p_rule")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # at 100% everybody is decided alike
+        rules.fit(X, y, sensitive_features=z)
+    assert "the most accurate classifier found at each level" in rules._repr_mimebundle_()["text/html"]
+
+
+def test_fitted_estimators_show_certificate_and_rates(data):
+    X, y, z = data
+    clf = FairLogisticRegression(constraint=PRuleBound(80))
+    assert "Positive rates" not in clf._repr_html_()
+    clf.fit(X, y, sensitive_features=z)
+    html = clf._repr_html_()
+    assert "Found by a search" in html
+    assert f"p%-rule on the people trained on: {clf.p_rule_:.1f}%" in html
+    for group in (HOSTILE, "b"):
+        rate = np.mean(clf.predict(X)[z == group])
+        assert clf.training_rates_["group", group] == pytest.approx(rate)
+        assert f"{100 * rate:.1f}%" in html
+    assert "alert(1)</script>" not in html.split("Positive rates")[1]
+    exact = FairLogisticRegression().fit(X, y, sensitive_features=z)
+    assert "Proved optimal" in exact._repr_html_()
+    assert "Proved optimal" in FairLogisticRegression(constraint=None).fit(X, y)._repr_html_()
+    numbers = np.random.default_rng(0).normal(size=len(y))  # which have no groups
+    assert FairLogisticRegression().fit(X, y, sensitive_features=numbers).training_rates_ is None
+
+
+def test_rates_and_error_rates_are_drawn(data):
+    X, y, z = data
+    clf = FairLogisticRegression().fit(X, y, sensitive_features=z)
+    decided = clf.predict(X)
+    display = GroupRateDisplay.from_estimator(clf, X, sensitive_features=z)
+    display.figure_.canvas.draw()  # names with $ must not be read as formulas
+    drawn = sorted(bar.get_width() for bar in display.ax_.patches)
+    assert drawn == pytest.approx(sorted(np.mean(decided[z == g]) for g in z.unique()))
+    _, ax = plt.subplots()
+    errors = ErrorRateDisplay.from_estimator(clf, X, y, sensitive_features=z, ax=ax)
+    assert errors.ax_ is ax
+    table = errors.table.set_index(["group", "measure"])["rate"]
+    b = (z == "b").to_numpy()
+    assert table["b", "true positive rate"] == pytest.approx(recall_score(y[b], decided[b]))
+    assert table["b", "precision"] == pytest.approx(precision_score(y[b], decided[b]))
+    with pytest.raises(ValueError, match="no measure 'recall'"):
+        ErrorRateDisplay.from_predictions(y, decided, sensitive_features=z, measures=["recall"])
+    nobody = ErrorRateDisplay.from_predictions(y, np.zeros_like(y), sensitive_features=z)
+    assert nobody.table.query("measure == 'precision'")["rate"].isna().all()
+
+
+def test_gains_and_losses_are_drawn(data):
+    X, y, z = data
+    free = FairLogisticRegression(constraint=None).fit(X, y)
+    fair = FairLogisticRegression().fit(X, y, sensitive_features=z)
+    display = GainLossDisplay.from_estimator(fair, free, X, sensitive_features=z)
+    now, before = fair.predict(X), free.predict(X)
+    for row in display.table.itertuples():
+        inside = (z == row.group).to_numpy()
+        assert row.gained == np.sum((now > before) & inside)
+        assert row.lost == np.sum((now < before) & inside)
+    with pytest.raises(ValueError, match="3 decisions before and 2 now"):
+        GainLossDisplay.from_predictions([1, 0, 1], [1, 0], sensitive_features=["a", "b"])
