@@ -112,7 +112,7 @@ class _Refinement:
                 task = replace(larger, near=_lift(outcome, task, larger))
             elif corner <= self.finest or width < _LEAST_WIDTH:
                 break
-            if corner > max(_CORNER_SHARE * worst, self.finest):
+            if bigger is None or corner > max(_CORNER_SHARE * worst, self.finest):
                 width *= _SHRINK
         return replace(task, feature_map=replace(_span(task), refined=True), tol=self.finest)
 
