@@ -88,6 +88,12 @@ def table(results):
     return "\n".join(lines) + f'\n\nFits with `path="auto"` behind one of the paths in training: {len(behind)}.\n'
 
 
+def notes():
+    """Return what the file says beside the table, which was measured once."""
+    _, mark, rest = FILE.read_text(encoding="utf-8").partition("\n## A local search")
+    return mark + rest
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--splits", type=int, default=5)
@@ -100,7 +106,7 @@ def main():
             results[name] = [measure(people, seed) for seed in range(options.splits)]
             about = __doc__.splitlines()[4]
             head = f"# The p%-rule as a target\n{options.splits} splits, 70% to train on, C = 1. {about}"
-            FILE.write_text(f"{head}\n\n{table(results)}", encoding="utf-8")
+            FILE.write_text(f"{head}\n\n{table(results)}{notes()}", encoding="utf-8")
     print(table(results))
 
 
