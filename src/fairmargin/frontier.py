@@ -19,18 +19,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.base import FairClassifier
 from fairmargin.constraints import PRuleBound
-from fairmargin.decisions import RULES, Population, highest_difference, least_ratio
+from fairmargin.decisions import RULES, GroupCounts, Population, highest_difference, least_ratio
 from fairmargin.formulations import Task
 from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
 from fairmargin.frontier_points import CovariancePoints, LevelPoints, Point, TrainingTuple
 from fairmargin.notions import Condition, get_notion
 from fairmargin.plain_state import PlainState
-from fairmargin.problem import Certificate
+from fairmargin.problem import Certificate, Problem
 from fairmargin.sensitive import Sensitive, encode_sensitive
 from fairmargin.strata import encode_strata, within_strata
 from fairmargin.validation import ONE_AT_A_TIME, check_count, validate_weights
 
-__all__ = ["FairnessFrontier", "FrontierDisplay"]
+__all__ = ["Asked", "FairnessFrontier", "FrontierDisplay", "describe_decisions", "frontier_table"]
 
 Array = NDArray[np.float64]
 
@@ -164,13 +164,9 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         source.warn()
         with ONE_AT_A_TIME:
             free = source.free.objective
-            table = pd.DataFrame(rows)
-            table.insert(2, "loss_increase", [loss_increase(v, free, task.problem) for v in table["objective"]])
-            if self.which != "p_rule":
-                most = float(table["loss_increase"].iloc[-1])
-                table.insert(3, "relative_loss", table["loss_increase"] / (most if most > 0 else np.inf))
+            table = frontier_table(rows, free, task.problem, in_loss=self.which != "p_rule")
             self.classes_, self.estimators_ = task.data.classes, estimators
-            self._asked = _Asked(source.notion, task.data.strata is not None)
+            self._asked = Asked(source.notion, task.data.strata is not None)
             self.unconstrained_ = _whole(self.estimator, head, source.unconstrained())
             self.n_looked_at_ = source.n_looked_at
             parts = [table, *(self.evaluate(*data, name=name) for name, data in sets.items())]
@@ -328,10 +324,21 @@ def _is_worse(proof: Certificate, other: Certificate) -> bool:
     return (proof.status != "solved", proof.gap) > (other.status != "solved", other.gap)
 
 
-def _measures(accepted: NDArray[np.bool_], people: Population, name: str, method: str) -> dict[str, float]:
+def frontier_table(
+    rows: list[dict[str, float]], free: float, problem: Problem, *, in_loss: bool = True
+) -> pd.DataFrame:
+    """Return the table of points, with losses relative to the unconstrained objective ``free``."""
+    table = pd.DataFrame(rows)
+    table.insert(2, "loss_increase", [loss_increase(v, free, problem) for v in table["objective"]])
+    if in_loss:
+        most = float(table["loss_increase"].iloc[-1])
+        table.insert(3, "relative_loss", table["loss_increase"] / (most if most > 0 else np.inf))
+    return table
+
+
+def describe_decisions(accuracy: float, counts: Sequence[GroupCounts], name: str, method: str) -> dict[str, float]:
     """Return accuracy, p%-rule, CV score and positive rates of decisions, by column of the table."""
-    row = {f"{name}_accuracy": people.accuracy(accepted)}
-    counts = people.counts(accepted)
+    row = {f"{name}_accuracy": accuracy}
     if counts:
         # The p%-rule is nan where nobody is accepted; it and the CV score where there is nothing to compare.
         several = all(c.n_present > 1 for c in counts) and any(c.judged(method).any() for c in counts)
@@ -342,6 +349,10 @@ def _measures(accepted: NDArray[np.bool_], people: Population, name: str, method
         rates = zip(c.categories, c.rate, strict=True)
         row |= {f"{name}_rate[{c.name}={g}{among}]": float(rate) for g, rate in rates}
     return row
+
+
+def _measures(accepted: NDArray[np.bool_], people: Population, name: str, method: str) -> dict[str, float]:
+    return describe_decisions(people.accuracy(accepted), people.counts(accepted), name, method)
 
 
 def _population(
@@ -356,7 +367,7 @@ def _population(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """How the points of a frontier are measured: by which notion, and whether within strata."""
 
     notion: Any

@@ -14,7 +14,7 @@ __all__ = ["trusted_types"]
 _RECORDS = (
     "fairmargin.diagnostics.Movement",
     "fairmargin.formulations.necessity.Necessity",
-    "fairmargin.frontier._Asked",
+    "fairmargin.frontier.Asked",
     "fairmargin.guarantee.record.GroupRecord",
     "fairmargin.guarantee.record.Guarantee",
     "fairmargin.kernel.matrix.Kernel",

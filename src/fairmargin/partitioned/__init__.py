@@ -19,6 +19,7 @@ order. What is computed on a partition is a numerical pass; neither sources nor 
 ``solver``      a start from the sample, then passes until the gap is proved
 ``lockstep``    several solvers that share every pass
 ``training``    from an estimator and a source to a fitted model
+``frontier``    all points of the trade-off in the same passes
 ==============  ============================================================================================
 """
 
@@ -27,7 +28,8 @@ try:
 except ImportError:
     raise ImportError('Data in partitions need pyarrow: pip install "fairmargin[cli]".') from None
 
+from fairmargin.partitioned.frontier import PartitionedFrontier, trace, trace_study
 from fairmargin.partitioned.study import PartitionedStudy, prepare
 from fairmargin.partitioned.training import fit, fit_study
 
-__all__ = ["PartitionedStudy", "fit", "fit_study", "prepare"]
+__all__ = ["PartitionedFrontier", "PartitionedStudy", "fit", "fit_study", "prepare", "trace", "trace_study"]

@@ -26,6 +26,7 @@ from fairmargin.formulations import Outcome
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.prule.rule import make_rule
 from fairmargin.notions import get_notion
+from fairmargin.partitioned.counts import accepted_weight, count_decisions
 from fairmargin.partitioned.passes import Request, scores_of
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask
 from fairmargin.problem import Certificate, Solution
@@ -177,7 +178,7 @@ class _Cuts:
         """Return the level of the rule, the accuracy and the share of the accepted at every cut."""
         counts, weight = self._counts(theta, edges)
         reached = self.rule.reached(self._smoothed(counts))
-        above = _accepted(weight)
+        above = accepted_weight(weight)
         factors = np.array(self.posed.passes.reading.factors)
         correct = factors[1] * above[1] + factors[0] * (weight[0].sum() - above[0])
         total = float(factors @ weight.sum(axis=1))
@@ -186,45 +187,9 @@ class _Cuts:
     def _counts(self, theta: Array, edges: Array) -> tuple[list[GroupCounts], Array]:
         """Return the counts of every attribute and condition at every cut, and weights by class and bin."""
         (found,) = self.posed.passes.rates([theta], [edges])
-        counts = []
-        for (people, weight), attribute in zip(found, self._attributes(), strict=True):
-            counts += self._compare(people, weight, attribute)
+        counts = count_decisions(self.study.census, found, self.conditions, self.constraint.min_people)
         return counts, found[0][1].sum(axis=1)
-
-    def _attributes(self) -> list[Any]:
-        sensitive = self.study.census.of_values
-        assert sensitive is not None
-        by_name = {a.name: a for a in sensitive.attributes}
-        return [by_name[name] for name, _ in self.study.census.groups]
 
     def _smoothed(self, counts: list[GroupCounts]) -> list[GroupCounts]:
         size = float(self.constraint.smooth_below or 0)
         return [c.smoothed(size) for c in counts] if size else counts
-
-    def _compare(self, people: NDArray[np.int64], weight: Array, attribute: Any) -> list[GroupCounts]:
-        """Return the counts of one attribute under each condition, for all cuts at once."""
-        order = np.argsort(attribute.codes)
-        found = []
-        for condition in self.conditions:
-            counted = np.flatnonzero(condition.counts)
-            total = weight[counted].sum(axis=(0, 2))
-            above = _accepted(weight)
-            events = np.where((condition.sign > 0)[:, None, None], above, weight.sum(axis=2, keepdims=True) - above)
-            positives = events[counted].sum(axis=0)
-            found.append(
-                GroupCounts(
-                    attribute.name,
-                    tuple(attribute.categories),
-                    people[counted].sum(axis=(0, 2))[order],
-                    total[order],
-                    positives[order],
-                    self.constraint.min_people,
-                    condition.name,
-                )
-            )
-        return found
-
-
-def _accepted(weight: Array) -> Array:
-    """Return the weight at or above every edge, (..., b), from that in the bins, (..., b + 1)."""
-    return np.cumsum(weight[..., ::-1], axis=-1)[..., ::-1][..., 1:].astype(float)

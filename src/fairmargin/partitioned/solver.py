@@ -22,11 +22,11 @@ from fairmargin.solvers import Accuracy, Start, solve, solve_with_reference
 from fairmargin.solvers.ladder import Bind
 from fairmargin.solvers.newton import solve_newton
 
-__all__ = ["solve_hinge", "solve_smooth", "solve_together"]
+__all__ = ["SAMPLE", "solve_hinge", "solve_smooth", "solve_together"]
 
 Array = NDArray[np.float64]
 
-_SAMPLE = Accuracy(tol=1e-7, max_iter=100)  # of a sample, whose statistical error is far larger
+SAMPLE = Accuracy(tol=1e-7, max_iter=100)  # of a sample, whose statistical error is far larger
 _MOST_ROUNDS = 20  # of near rows and their solution; two or three are enough after a good start
 _WIDER = 2.0  # by which the reach grows where rows crossed the margin
 
@@ -52,7 +52,7 @@ def _solve_on_sample(problem: PartitionedProblem) -> Solution | None:
     sample = problem.on_sample()
     if abs(sample.y.sum()) == len(sample.y):
         return None
-    found = solve(sample, accuracy=_SAMPLE)
+    found = solve(sample, accuracy=SAMPLE)
     return found if np.all(np.isfinite(found.theta)) else None
 
 
@@ -109,7 +109,7 @@ def _starts_from_sample(problem: PartitionedProblem, bind: Bind) -> tuple[Start 
     sample = problem.on_sample()
     if abs(sample.y.sum()) == len(sample.y):
         return None, None
-    free, solution = solve_with_reference(sample, bind, accuracy=_SAMPLE)
+    free, solution = solve_with_reference(sample, bind, accuracy=SAMPLE)
     return _start_at(free), _start_at(solution)
 
 

@@ -26,7 +26,7 @@ from fairmargin.partitioned.sources.parquet import ParquetSource
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, Report, prepare
 from fairmargin.tables.model import TabularModel
 
-__all__ = ["check_estimator", "fit", "fit_study", "open_source"]
+__all__ = ["check_estimator", "fit", "fit_study", "make_model", "open_source", "store_outcome"]
 
 Array = NDArray[np.float64]
 
@@ -135,12 +135,17 @@ def fit_study(study: PartitionedStudy, estimator: Any) -> TabularModel:
         outcome = solve_individual(study, posed, constraint)
     else:
         outcome = solve_task(constraint, posed.task)
-    _store(estimator, study, posed, outcome, constraint)
-    labels = tuple(str(label) for label in estimator.classes_.tolist())
+    store_outcome(estimator, posed, outcome, constraint)
     proof = estimator.certificate_
     if proof.status == "solved" and outcome.unconstrained is not None:
         proof = outcome.unconstrained.certificate
     warn_unless_solved(proof, max(posed.task.tol, proof.gap if proof.status == "solved" else 0.0))
+    return make_model(study, posed, estimator)
+
+
+def make_model(study: PartitionedStudy, posed: PartitionedTask, estimator: Any) -> TabularModel:
+    """Return a fitted estimator with the encoder, and the facts of its training."""
+    labels = tuple(str(label) for label in estimator.classes_.tolist())
     facts = {
         "data": {"rows": study.census.n_rows, "fingerprint": study.source.fingerprint},
         "passes": {"scan": 1, **posed.passes.counts},
@@ -170,14 +175,15 @@ def check_estimator(estimator: Any) -> None:
         )
 
 
-def _store(
+def store_outcome(
     estimator: Any,
-    study: PartitionedStudy,
     posed: PartitionedTask,
     outcome: Outcome,
     constraint: Constraint | None,
+    *,
+    warn: bool = True,
 ) -> None:
-    """Turn an outcome into fitted attributes, as a fit in memory does."""
+    """Turn an outcome into fitted attributes, as a fit in memory does, and warn of what they show."""
     task, solution = posed.task, outcome.solution
     for name in Outcome.all_fitted_attributes() & set(vars(estimator)):
         delattr(estimator, name)
@@ -203,7 +209,8 @@ def _store(
     free = outcome.unconstrained
     estimator.unconstrained_covariance_ = columns.series(rows @ free.theta, "covariance")
     before = scores_of(posed.sample.X, free.theta, posed.passes.fit_intercept)
-    warn_if_constant(before, scores)
+    if warn:
+        warn_if_constant(before, scores)
     notion = get_notion(getattr(constraint, "notion", "selection_rate"))
     weight = posed.sample.people_weight
     try:
@@ -211,7 +218,8 @@ def _store(
     except ValueError:  # a group that is too rare for the sample
         return
     estimator.diagnostics_ = measure_movement(seen.centred, weight, before, scores)
-    warn_if_bought(estimator.diagnostics_, columns.labels)
+    if warn:
+        warn_if_bought(estimator.diagnostics_, columns.labels)
 
 
 def open_source(data: Any) -> Source:

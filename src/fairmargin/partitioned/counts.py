@@ -1,0 +1,66 @@
+"""Exact counts of decisions by group, from people counted by label, group and bin of the score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.decisions import GroupCounts
+from fairmargin.notions import Condition
+from fairmargin.partitioned.prepare import Census
+
+__all__ = ["accepted_weight", "count_decisions"]
+
+Array = NDArray[np.float64]
+
+
+def accepted_weight(weight: Array) -> Array:
+    """Return the weight at or above every edge, (..., b), from that in the bins, (..., b + 1)."""
+    return np.cumsum(weight[..., ::-1], axis=-1)[..., ::-1][..., 1:].astype(float)
+
+
+def count_decisions(
+    census: Census,
+    found: Sequence[tuple[NDArray[np.int64], Array]],
+    conditions: Sequence[Condition],
+    min_people: int,
+) -> list[GroupCounts]:
+    """Return the counts of every attribute of groups under each condition, for all cuts at once.
+
+    Parameters
+    ----------
+    census : Census
+    found : for each attribute, people and weight of shape (2, number of groups, b + 1)
+        By class, group and bin, as :meth:`fairmargin.partitioned.passes.Passes.rates` returns them for one point.
+    conditions : sequence of Condition
+        Of two people, one of each class: negative first.
+    min_people : int
+    """
+    assert census.of_values is not None
+    by_name = {a.name: a for a in census.of_values.attributes}
+    counts: list[GroupCounts] = []
+    for (people, weight), (name, _) in zip(found, census.groups, strict=False):  # without groups: one of everybody
+        if by_name[name].codes is not None:
+            counts += [_compare(people, weight, by_name[name], condition, min_people) for condition in conditions]
+    return counts
+
+
+def _compare(
+    people: NDArray[np.int64], weight: Array, attribute: Any, condition: Condition, min_people: int
+) -> GroupCounts:
+    order = np.argsort(attribute.codes)
+    counted = np.flatnonzero(condition.counts)
+    above = accepted_weight(weight)
+    events = np.where((condition.sign > 0)[:, None, None], above, weight.sum(axis=2, keepdims=True) - above)
+    return GroupCounts(
+        attribute.name,
+        tuple(attribute.categories),
+        people[counted].sum(axis=(0, 2))[order],
+        weight[counted].sum(axis=(0, 2))[order],
+        events[counted].sum(axis=0)[order],
+        min_people,
+        condition.name,
+    )
