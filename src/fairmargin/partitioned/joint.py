@@ -7,6 +7,7 @@ group, and the sums of the single columns are margins of the table of sums.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,31 @@ class _Group:
         return found
 
 
+@dataclass
+class PullSums:
+    """``Xa' r`` by class at T points, before it is spread over the columns.
+
+    Attributes
+    ----------
+    numbers : (T, 2, number of numeric columns)
+    groups : list of (T, 2 times the combinations of a group)
+    total : (T, 2)
+        Sums of ``r``.
+    """
+
+    numbers: Array
+    groups: list[Array]
+    total: Array
+
+    def add(self, other: PullSums) -> PullSums:
+        """Add the sums over other rows."""
+        self.numbers += other.numbers
+        self.total += other.total
+        for mine, more in zip(self.groups, other.groups, strict=True):
+            mine += more
+        return self
+
+
 class JointMatrix:
     """Products with the encoded rows of one partition, ``Xa = [X, 1]`` or ``X`` without an intercept.
 
@@ -80,33 +106,52 @@ class JointMatrix:
         self.up = up.astype(np.float64)
         self.groups = [_Group(X, members) for members in _pack([size + 1 for size in X.sizes])]
         self._by_class = [group.code + group.size * up for group in self.groups]
+        self._known: tuple[Array, list[list[Array]]] | None = None
 
-    def scores(self, theta: Array) -> Array:
-        """Return ``Xa theta``, (n,)."""
-        scores = self.X.numbers @ theta[self.X.places]
-        for k, group in enumerate(self.groups):
-            table = group.table(theta)
-            if k == 0 and self.fit_intercept:
-                table = table + theta[-1]
-            scores += table.take(group.code)
-        if self.fit_intercept and not self.groups:
-            scores += theta[-1]
+    def scores(self, thetas: Array, rows: slice) -> Array:
+        """Return the scores of some rows at several points, (T, number of rows), for ``thetas`` (T, p)."""
+        scores = thetas[:, self.X.places] @ self.X.numbers[rows].T
+        if self.fit_intercept:
+            scores += thetas[:, -1:]
+        for group, tables in zip(self.groups, self._tables(thetas), strict=True):
+            code = group.code[rows]
+            for here, table in zip(scores, tables, strict=True):
+                here += table.take(code, mode="clip")  # codes are in range: no look for those that are not
         return scores
 
-    def pull_by_class(self, r: Array) -> Array:
-        """Return ``Xa' r`` of both classes, (2, p), for an ``r`` that is negative off the positive class only."""
-        pull = np.zeros((2, self.p))
-        both = np.empty((2, len(r)))
-        np.minimum(r, 0.0, out=both[0])
-        np.maximum(r, 0.0, out=both[1])
-        pull[:, self.X.places] = both @ self.X.numbers
-        for group, code in zip(self.groups, self._by_class, strict=True):
-            sums = _sum(code, r, 2 * group.size).reshape(2, group.size)
-            for here, part in zip(group.slices, group.margins(sums), strict=True):
-                pull[:, here] = part
+    def _tables(self, thetas: Array) -> list[list[Array]]:
+        """Return what each combination adds to a score, for each group and point; kept for the blocks of a pass."""
+        if self._known is None or self._known[0] is not thetas:
+            self._known = thetas, [[group.table(theta) for theta in thetas] for group in self.groups]
+        return self._known[1]
+
+    def pull_by_class(self, r: Array, rows: slice) -> PullSums:
+        """Return ``Xa' r`` over some rows by class, for ``r`` (T, number of rows).
+
+        Signs tell classes apart: ``r`` is positive for rows of the positive class only, and negative for others only.
+        """
+        sums = [
+            np.array([_sum(code[rows], here, 2 * group.size) for here in r])
+            for group, code in zip(self.groups, self._by_class, strict=True)
+        ]
+        up, numbers = np.maximum(r, 0.0), self.X.numbers[rows]
+        of_both, of_up = r @ numbers, up @ numbers
+        total, total_up = r.sum(axis=1), up.sum(axis=1)
+        return PullSums(
+            np.stack([of_both - of_up, of_up], axis=1), sums, np.stack([total - total_up, total_up], axis=1)
+        )
+
+    def expand(self, pull: PullSums) -> Array:
+        """Return sums of pulls by column of ``Xa``, (T, 2, p)."""
+        found = np.zeros((len(pull.total), 2, self.p))
+        found[:, :, self.X.places] = pull.numbers
+        for group, sums in zip(self.groups, pull.groups, strict=True):
+            table = sums.reshape(len(sums), 2, group.size)
+            for here, part in zip(group.slices, group.margins(table), strict=True):
+                found[:, :, here] = part
         if self.fit_intercept:
-            pull[:, -1] = both.sum(axis=1)
-        return pull
+            found[:, :, -1] = pull.total
+        return found
 
     def sandwich(self, weights: Array) -> Array:
         """Return ``Xa' diag(weights) Xa``, (p, p)."""

@@ -21,7 +21,7 @@ from fairmargin.categories import CodedDesign, CodedMatrix
 from fairmargin.losses import Loss
 from fairmargin.partitioned.compensated import Total
 from fairmargin.partitioned.contract import Engine, Partition, Progress, Source
-from fairmargin.partitioned.joint import JointMatrix
+from fairmargin.partitioned.joint import JointMatrix, PullSums
 from fairmargin.partitioned.lockstep import Meeting, current_meeting
 from fairmargin.partitioned.reading import Reading, Rows
 
@@ -29,7 +29,7 @@ __all__ = ["NearRows", "Passes", "Request", "Sums"]
 
 Array = NDArray[np.float64]
 
-_BLOCK = 1 << 15  # rows that pointwise work is done on at a time: their temporary arrays stay in the cache
+_BLOCK = 1 << 14  # rows that are worked on at a time: their numbers and temporary arrays stay in the cache
 
 
 @dataclass(frozen=True)
@@ -219,33 +219,55 @@ class _Evaluate:
     def __call__(self, partition: Partition) -> list[_Part]:
         rows = self.reading.read(partition)
         matrix = JointMatrix(rows.X, rows.y > 0, self.fit_intercept)
-        return [self._at(rows, matrix, request) for request in self.requests]
-
-    def _at(self, rows: Rows, matrix: JointMatrix, request: Request) -> _Part:
-        margins = matrix.scores(request.theta)
-        margins *= rows.y
-        n, n_curved = len(margins), 0
-        loss, pushed = np.zeros(2), np.empty(n)
-        bend = np.empty(n if request.hessian else 0)
+        n, thetas = len(rows.y), np.array([request.theta for request in self.requests])
+        points = [_AtPoint(rows, request) for request in self.requests]
+        pull: PullSums | None = None
         for start in range(0, n, _BLOCK):
-            block = slice(start, start + _BLOCK)
-            value, slope, curvature = request.loss.derivatives(margins[block])
-            if rows.uniform is None:
-                value *= rows.loss_weight[block]
-                slope *= rows.loss_weight[block]
-            loss += value.sum(), value @ matrix.up[block]
-            n_curved += len(curvature) if curvature.min() > 0 else int(np.count_nonzero(curvature))
-            np.multiply(slope, rows.y[block], out=pushed[block])
-            if request.hessian:
-                bend[block] = curvature if rows.uniform is not None else rows.loss_weight[block] * curvature
-        by_class = np.empty((2, 2 + len(request.theta)))
-        by_class[:, 0] = loss[0] - loss[1], loss[1]
-        by_class[:, 2:] = matrix.pull_by_class(np.negative(pushed, out=pushed))
+            block = slice(start, min(start + _BLOCK, n))
+            margins = matrix.scores(thetas, block)
+            margins *= rows.y[block]
+            for point, here in zip(points, margins, strict=True):
+                point.add(here, matrix.up[block], block)  # leaves what pulls in the place of the margins
+            found = matrix.pull_by_class(margins, block)
+            pull = found if pull is None else pull.add(found)
+        if pull is None:
+            return [_Part(Total.of(np.zeros((2, 2 + len(theta)))), 0, None) for theta in thetas]
+        return [point.part(matrix, by_class) for point, by_class in zip(points, matrix.expand(pull), strict=True)]
+
+
+class _AtPoint:
+    """Sums of one partition at one point, collected block by block."""
+
+    def __init__(self, rows: Rows, request: Request) -> None:
+        self.rows, self.request = rows, request
+        self.loss, self.n_curved = np.zeros(2), 0  # of all rows, and of the positive class
+        self.bend = np.empty(len(rows.y) if request.hessian else 0)
+
+    def add(self, margins: Array, up: Array, block: slice) -> None:
+        """Add a block of rows; in the place of their margins leave ``alpha y``."""
+        rows = self.rows
+        value, slope, curvature = self.request.loss.derivatives(margins)
+        if rows.uniform is None:
+            value *= rows.loss_weight[block]
+            slope *= rows.loss_weight[block]
+        self.loss += value.sum(), value @ up
+        self.n_curved += len(curvature) if curvature.min() > 0 else int(np.count_nonzero(curvature))
+        np.multiply(slope, rows.y[block], out=margins)
+        np.negative(margins, out=margins)
+        if self.request.hessian:
+            self.bend[block] = curvature if rows.uniform is not None else rows.loss_weight[block] * curvature
+
+    def part(self, matrix: JointMatrix, pull: Array) -> _Part:
+        """Return the sums, given the pull by class."""
+        theta = self.request.theta
+        by_class = np.empty((2, 2 + len(theta)))
+        by_class[:, 0] = self.loss[0] - self.loss[1], self.loss[1]
+        by_class[:, 2:] = pull
         # sum alpha m = theta' pull, so that the dual terms need no pass over the rows.
-        by_class[:, 1] = by_class[:, 0] + by_class[:, 2:] @ request.theta
-        unit = 1.0 if rows.uniform is None else rows.uniform
-        hessian = Total.of(unit * matrix.sandwich(bend)) if request.hessian else None
-        return _Part(Total.of(unit * by_class), n_curved, hessian)
+        by_class[:, 1] = by_class[:, 0] + pull @ theta
+        unit = 1.0 if self.rows.uniform is None else self.rows.uniform
+        hessian = Total.of(unit * matrix.sandwich(self.bend)) if self.request.hessian else None
+        return _Part(Total.of(unit * by_class), self.n_curved, hessian)
 
 
 def scores_of(X: CodedMatrix, theta: Array, fit_intercept: bool) -> Array:
