@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pickle
 import resource
 import time
 from pathlib import Path
@@ -46,8 +47,8 @@ def make(directory: Path, rows: int, seed: int) -> None:
     for number, start in enumerate(range(0, rows, PER_FILE)):
         count = min(PER_FILE, rows - start)
         writer = None
-        for _ in range(0, count, ROW_GROUP):
-            table = _people(min(ROW_GROUP, count), slopes, effects, rng)
+        for done in range(0, count, ROW_GROUP):
+            table = _people(min(ROW_GROUP, count - done), slopes, effects, rng)
             writer = writer or parquet.ParquetWriter(directory / f"part-{number:03d}.parquet", table.schema)
             writer.write_table(table)
         assert writer is not None
@@ -94,6 +95,28 @@ def cpu(work: Any, repeats: int = 1) -> tuple[float, Any]:
     return min(seconds), found
 
 
+class Weighed(LocalEngine):
+    """Takes note of what travels between workers and driver, and of the time that merging takes."""
+
+    def reduce(self, function: Any, partitions: Any, merge: Any, *, progress: Any = None) -> Any:
+        sizes, seconds = [], []
+
+        def weighed(first: Any, second: Any) -> Any:
+            sizes.append(len(pickle.dumps(second)))
+            start = time.process_time()
+            merged = merge(first, second)
+            seconds.append(time.process_time() - start)
+            return merged
+
+        found = super().reduce(function, partitions, weighed, progress=progress)
+        self.seen = {
+            "task_bytes": len(pickle.dumps(function)),
+            "result_bytes": float(np.mean(sizes)),
+            "merge_seconds": float(np.mean(seconds)),
+        }
+        return found
+
+
 def scanned(directory: Path, groups: int, sample: int, n_jobs: int) -> Any:
     sensitive, other = (["origin"], "sex") if groups > 1 else (["sex"], "origin")
     return prepare(
@@ -108,7 +131,7 @@ def scanned(directory: Path, groups: int, sample: int, n_jobs: int) -> Any:
 
 def measure_passes(directory: Path, groups: int, sample: int) -> dict[str, Any]:
     """Return the CPU of every kind of pass relative to decoding the same columns."""
-    source, engine = ParquetSource(directory), LocalEngine(1)
+    source, engine, weighed = ParquetSource(directory), LocalEngine(1), Weighed(1)
     columns = [name for name in source.schema.names if name != ("sex" if groups > 1 else "origin")]
     decode, rows = cpu(lambda: engine.reduce(Decode(columns), source.partitions, lambda a, b: a + b), 3)
     scan, study = cpu(lambda: scanned(directory, groups, sample, 1), 2)
@@ -123,6 +146,12 @@ def measure_passes(directory: Path, groups: int, sample: int) -> dict[str, Any]:
     found["gradient"] = cpu(lambda: evaluate(1, False), 3)[0] / decode
     found["hessian"] = cpu(lambda: evaluate(1, True), 3)[0] / decode
     found["21 points"] = cpu(lambda: evaluate(21, False))[0] / decode
+    posed.passes.engine = weighed
+    for name, count, hessian in (("gradient", 1, False), ("hessian", 1, True), ("21 points", 21, False)):
+        evaluate(count, hessian)
+        found[f"{name}, travels"] = weighed.seen
+    found["file_bytes"] = sum(file.stat().st_size for file in directory.glob("*.parquet"))
+    found["partitions"] = len(source.partitions)
     return found
 
 

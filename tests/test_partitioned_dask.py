@@ -16,7 +16,9 @@ from pyarrow import parquet
 
 import partition_functions as on_workers
 from cluster_fixtures import free_port
+from fairmargin import FairLogisticRegression
 from fairmargin.exceptions import DataError, EngineError
+from fairmargin.partitioned import fit
 from fairmargin.partitioned.engines import dask as dask_engine
 from fairmargin.partitioned.engines import engine_for
 from fairmargin.partitioned.engines.dask import DaskEngine
@@ -24,6 +26,7 @@ from fairmargin.partitioned.engines.local import LocalEngine
 from fairmargin.partitioned.sources import parquet as parquet_source
 from fairmargin.partitioned.sources.dask import DaskSource
 from fairmargin.partitioned.sources.parquet import ParquetSource
+from partitioned_data import people, write
 
 
 def frame(n, seed=0):
@@ -230,3 +233,34 @@ def test_another_version(dask_client, monkeypatch):
 
 def test_configuration_is_left_alone(engine):
     assert dask.config.get("scheduler", None) is None
+
+
+def test_killed_worker_changes_no_coefficient(dask_client, nanny_log, tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_source, "FEW_ROWS", 1)
+    data, left_out = write(people(9000, seed=2), tmp_path / "people", 3, 300), ["origin", "age", "weight"]
+    victim, killed = min(dask_client.run(os.getpid).values()), []
+
+    def kill_once(name, done, total):
+        if name == "evaluate" and done == 3 and not killed:
+            killed.append((done, total))
+            os.kill(victim, signal.SIGKILL)
+
+    def train(engine, progress=None):
+        estimator = FairLogisticRegression()
+        fit(
+            estimator,
+            data,
+            target="y",
+            sensitive=["sex"],
+            exclude=left_out,
+            sample_size=2000,
+            engine=engine,
+            progress=progress,
+        )
+        return np.append(estimator.coef_, estimator.intercept_)
+
+    expected = train(LocalEngine(1))
+    assert train(dask_client, kill_once).tobytes() == expected.tobytes()
+    assert killed == [(3, 30)]
+    assert any(f"{victim} was killed by signal 9" in line for line in nanny_log), nanny_log
+    dask_client.wait_for_workers(2, timeout=60)

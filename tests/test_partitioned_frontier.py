@@ -76,7 +76,7 @@ def test_all_points_share_a_few_passes(folder):
     found = traced(FairLogisticRegression(), folder, ["sex"])
     passes = found.models[0].facts["passes"]
     assert passes["rates"] == passes["scan"] == 1
-    assert passes["evaluate"] <= 9  # four for the unconstrained classifier, and five for twenty points
+    assert passes["evaluate"] < 20  # fewer than one per point; alone each would take two at least
 
 
 def test_a_point_is_a_model(frame, folder, tmp_path):
