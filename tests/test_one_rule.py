@@ -1,10 +1,12 @@
 """One p%-rule in every place: the same groups compared in the same way, small ones never deciding."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from fairmargin import FairLogisticRegression, FairnessFrontier, PRuleBound, cv_score, p_rule
 from fairmargin.audit import ABOVE, REST, TOO_FEW, audit
@@ -179,6 +181,7 @@ def test_advice_on_the_command_line_names_options():
     from fairmargin.cli.wording import in_options
 
     assert in_options("stopped; raise max_iter.") == "stopped; raise --max-iter."
+    assert in_options("that close to the best; if that is enough, raise tol.") == "that close to the best."
     assert "PRuleBound" not in in_options("or ask for the decisions themselves with PRuleBound.")
 
 
@@ -198,3 +201,20 @@ def test_the_figure_of_an_attribute_is_of_the_rule_asked_for():
     for method in ("one_vs_rest", "between_groups"):
         found = audit(decisions, sensitive_features=groups, method=method).attributes[0].p_rule
         assert found == pytest.approx(p_rule(None, decisions, sensitive_features=groups, method=method))
+
+
+@pytest.mark.parametrize(
+    ("status", "gap", "advice"),
+    [
+        ("inaccurate", 6e-5, "The objective is proved to be that close to the best; if that is enough, raise tol."),
+        ("inaccurate", 0.2, "To get closer, scale the features or lower C."),
+        ("iteration limit", 6e-5, "To get closer, raise max_iter."),
+    ],
+)
+def test_advice_fits_what_happened(status, gap, advice):
+    from fairmargin.formulations import warn_unless_solved
+    from fairmargin.problem import Certificate
+
+    proof = Certificate(objective=1.0, dual_bound=1.0 - gap, gap=gap, violation=0.0, n_iter=3, status=status)
+    with pytest.warns(ConvergenceWarning, match=re.escape(advice)):
+        warn_unless_solved(proof, 1e-6)

@@ -9,6 +9,7 @@ __all__ = ["in_options"]
 
 _OPTIONS = {
     "raise max_iter": "raise --max-iter",
+    "; if that is enough, raise tol.": ".",
     "scale the features or lower C": "leave --scale on, or lower --C",
     "exclude identifiers.": "leave identifiers out (--exclude).",
     "if they are codes, make it categorical": "if they are codes, give --categorical",

@@ -21,6 +21,8 @@ __all__ = ["Outcome", "as_sure_as", "certify_function", "loss_increase", "warn_u
 
 Array = NDArray[np.float64]
 
+_CLOSE = 1e-3  # relative gap below which a classifier decides as the best one does, but for a handful of people
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -156,11 +158,15 @@ def warn_unless_solved(proof: Certificate, tol: float) -> None:
             stacklevel=3,
         )
         return
-    hint = "raise max_iter" if proof.status == "iteration limit" else "scale the features or lower C"
+    hint = "To get closer, scale the features or lower C."
+    if proof.status == "iteration limit":
+        hint = "To get closer, raise max_iter."
+    elif proof.gap <= _CLOSE:  # rounding, which neither scales nor penalties change much
+        hint = "The objective is proved to be that close to the best; if that is enough, raise tol."
     warnings.warn(
         f"The solver stopped ({proof.status}) after {proof.n_iter} iterations at a relative duality gap of "
         f"{proof.gap:.1e}, above tol={tol:.1e}; the largest violation is {proof.violation:.1e}. "
-        f"To get closer, {hint}.",
+        f"{hint}",
         ConvergenceWarning,
         stacklevel=3,
     )
