@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import UndefinedMetricWarning
 
 from fairmargin import cv_score, decision_boundary_covariance, p_rule, positive_rates
+from fairmargin.exceptions import FavourableClassWarning
 
 Z = list("aaaabbbbbb")
 D = [1, 0, 0, 1, 1, 1, 1, 0, 1, 1]  # rates 1/2 and 5/6
@@ -80,11 +81,25 @@ def test_bounds_and_symmetry(case):
 def test_only_y_pred_counts_and_y_true_names_the_positive():
     assert p_rule(D[::-1], D, sensitive_features=Z) == p_rule(None, D, sensitive_features=Z)
     words = np.where(D, "yes", "no")
-    assert p_rule(None, words, sensitive_features=Z) == pytest.approx(60.0)
+    assert p_rule(None, words, sensitive_features=Z, pos_label="yes") == pytest.approx(60.0)
     assert p_rule(None, words, sensitive_features=Z, pos_label="no") == pytest.approx(100 / 3)
-    assert p_rule(["no", "yes"] * 5, ["yes"] * 10, sensitive_features=Z) == 100.0
+    assert p_rule(["no", "yes"] * 5, ["yes"] * 10, sensitive_features=Z, pos_label="yes") == 100.0
     assert p_rule(None, np.where(D, 1, -1), sensitive_features=Z) == pytest.approx(60.0)
     assert p_rule(None, np.array(D, dtype=bool), sensitive_features=Z) == pytest.approx(60.0)
+
+
+def test_words_without_pos_label_give_a_warning():
+    words = np.where(D, "yes", "no")
+    said = "'yes' is taken as the favourable class"
+    for metric in (p_rule, cv_score, positive_rates):
+        with pytest.warns(FavourableClassWarning, match=said) as heard:
+            metric(None, words, sensitive_features=Z)
+        assert heard[0].filename == __file__
+    with pytest.warns(FavourableClassWarning, match=said) as heard:
+        decision_boundary_covariance(words, D, sensitive_features=Z, notion="true_positive_rate")
+    assert heard[0].filename == __file__
+    with pytest.warns(FavourableClassWarning, match="2 is taken as the favourable class and 1 as the other"):
+        p_rule(None, np.where(D, 2, 1), sensitive_features=Z)
 
 
 def test_a_group_without_positives_has_ratio_zero():

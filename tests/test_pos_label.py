@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from fairmargin import (
     FairLinearSVC,
@@ -14,6 +15,7 @@ from fairmargin import (
     PRuleBound,
     io,
 )
+from fairmargin.baselines import DatasetConstraints, SituationTesting, SituationTestingCorrection
 from fairmargin.datasets import make_linear_synthetic
 from fairmargin.exceptions import FavourableClassWarning
 
@@ -67,3 +69,28 @@ def test_a_class_that_does_not_occur_is_refused(data):
     X, words, _, z = data
     with pytest.raises(ValueError, match="pos_label='yes' is not among the labels of y"):
         FairLogisticRegression(pos_label="yes").fit(X, words, sensitive_features=z)
+
+
+def test_compared_methods_that_favour_a_class_take_it_by_name(data):
+    X, words, codes, z = data
+    for make in (DatasetConstraints, lambda **more: SituationTestingCorrection(LogisticRegression(), k=5, **more)):
+        with pytest.warns(FavourableClassWarning, match="'denied' is taken as the favourable class") as heard:
+            make().fit(X, words, sensitive_features=z)
+        assert heard[0].filename == __file__
+        named = make(pos_label="approved").fit(X, words, sensitive_features=z)
+        coded = make().fit(X, codes, sensitive_features=z)
+        np.testing.assert_array_equal(named.predict(X) == "approved", coded.predict(X) == 1)
+        with pytest.raises(ValueError, match="is not among the labels"):
+            make(pos_label="maybe").fit(X, words, sensitive_features=z)
+    assert named.favourable_ == "approved"
+    assert set(named.labels_[named.promoted_]) == {"approved"}
+    np.testing.assert_array_equal(named.promoted_, coded.promoted_)
+    np.testing.assert_array_equal(named.classes_[(named.decision_function(X) > 0).astype(int)], named.predict(X))
+
+
+def test_situation_testing_knows_the_negative_decision(data):
+    X, words, codes, z = data
+    named = SituationTesting(k=5, pos_label="approved").fit(X, words, sensitive_features=z)
+    coded = SituationTesting(k=5).fit(X, codes, sensitive_features=z)
+    np.testing.assert_array_equal(named.tested_, coded.tested_)
+    assert set(words[named.tested_]) == {"denied"}

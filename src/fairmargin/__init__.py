@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fairmargin.penalty import CovariancePenalty
     from fairmargin.performance import PerformanceBound
     from fairmargin.regression import CalibrationBound, FairRegressor, GroupMeansBound, RegressionFrontier
+    from fairmargin.selection import fair_ranking, fair_top_k
     from fairmargin.trees import FairTreeClassifier, LeafFeatures
 
 __version__ = "0.1.0"
@@ -79,6 +80,8 @@ _HOME = {
     "class_rates": "multiclass",
     "cv_score": "metrics",
     "decision_boundary_covariance": "metrics",
+    "fair_ranking": "selection",
+    "fair_top_k": "selection",
     "model_card": "cards",
     "p_rule": "metrics",
     "positive_rates": "metrics",
@@ -125,6 +128,8 @@ __all__ = [
     "class_rates",
     "cv_score",
     "decision_boundary_covariance",
+    "fair_ranking",
+    "fair_top_k",
     "model_card",
     "p_rule",
     "positive_rates",

@@ -34,7 +34,7 @@ from fairmargin.intersections import with_intersections
 from fairmargin.notions import Condition, Notion, compare, get_notion
 from fairmargin.sensitive import Sensitive, encode_sensitive
 from fairmargin.strata import encode_strata, within_strata
-from fairmargin.validation import check_count
+from fairmargin.validation import check_count, favourable_class
 
 __all__ = ["cv_score", "decision_boundary_covariance", "p_rule", "positive_rates"]
 
@@ -316,7 +316,8 @@ def _weights(sample_weight: Any, like: Array) -> Array:
     return weight
 
 
-def _positive_label(y_true: Any, decisions: NDArray[Any], pos_label: Any) -> Any:
+def _positive_label(y_true: Any, decisions: NDArray[Any], pos_label: Any, stacklevel: int = 5) -> Any:
+    """Return the label of positive decisions; ``stacklevel`` of a warning about it counts up to a metric's caller."""
     labels = set(np.unique(decisions).tolist())
     if y_true is not None:
         labels |= set(np.unique(column_or_1d(y_true)).tolist())
@@ -329,7 +330,7 @@ def _positive_label(y_true: Any, decisions: NDArray[Any], pos_label: Any) -> Any
     if (1 in labels and labels <= {-1, 0, 1}) or labels in ({0}, {-1}):
         return 1
     if len(labels) == 2:
-        return max(labels)
+        return favourable_class(np.array(sorted(labels)), None, stacklevel=stacklevel)
     raise ValueError(f"Cannot tell which of the labels {sorted(map(str, labels))} is positive; give pos_label.")
 
 

@@ -13,6 +13,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from fairmargin.sensitive import read_columns
+from fairmargin.validation import favourable_class
 
 __all__ = [
     "BinaryGroups",
@@ -20,6 +21,7 @@ __all__ = [
     "Groups",
     "cell_totals",
     "check_share",
+    "encode_favourable",
     "encode_labels",
     "positive_targets",
     "scores_of",
@@ -198,6 +200,17 @@ def encode_labels(y: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
             f"y must have two classes, got {len(classes)}."
         )
     return codes, classes
+
+
+def encode_favourable(y: Any, X: Any, pos_label: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return 1 for the favourable class and 0 for the other (n,), and the classes (2,), the favourable one second.
+
+    It is ``pos_label`` or, by default, the later class in sorted order; with a ``FavourableClassWarning``, for the
+    caller of ``fit``, where the labels do not tell.
+    """
+    codes, classes = encode_labels(y, X)
+    favourable = favourable_class(classes, pos_label, stacklevel=4)
+    return (codes, classes) if favourable == classes[1] else (1 - codes, classes[::-1])
 
 
 def cell_totals(

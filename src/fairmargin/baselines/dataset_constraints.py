@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairmargin.baselines._common import Capabilities, Groups, cell_totals, encode_labels
+from fairmargin.baselines._common import Capabilities, Groups, cell_totals, encode_favourable
 from fairmargin.baselines._meta import ScoredClassifier
 from fairmargin.baselines._two_sided import minimise_two_sided
 from fairmargin.decisions import Population, least_ratio
@@ -174,11 +174,14 @@ class DatasetConstraints(ScoredClassifier):
         Most rounds.
     tol : float
         Change of the objective per person at which to stop.
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
 
     Attributes
     ----------
     classes_ : ndarray (2,)
-        The labels; ``classes_[1]`` is the positive class.
+        The labels; ``classes_[1]`` is the favourable class.
     coef_ : ndarray (1, d)
     intercept_ : ndarray (1,)
     objectives_ : ndarray ``(n_iter_ + 1,)``
@@ -206,19 +209,21 @@ class DatasetConstraints(ScoredClassifier):
         tune_intercept: bool = True,
         max_iter: int = 20,
         tol: float = 1e-4,
+        pos_label: Any = None,
     ) -> None:
         self.p = p
         self.C = C
         self.tune_intercept = tune_intercept
         self.max_iter = max_iter
         self.tol = tol
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> DatasetConstraints:
         """Fit on ``X`` (n, d), ``y`` (n,) and z (n,) or (n, k)."""
         share = check_number(self.p, "p") / 100.0
         if not 0 <= share <= 1:
             raise ValueError(f"p is in percent, from 0 to 100, got {self.p!r}.")
-        label, classes = encode_labels(y, X)
+        label, classes = encode_favourable(y, X, self.pos_label)
         attributes = _attributes(sensitive_features, X, label, classes, type(self).__name__)
         X = validate_data(self, X, dtype=np.float64)
         constraints = _Constraints.p_rule(attributes, share)

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.tree import DecisionTreeClassifier, export_text
 from sklearn.utils.validation import check_is_fitted
 
-from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_labels
+from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
 from fairmargin.baselines._frames import is_number, read_features
 from fairmargin.baselines._meta import PreparedClassifier
 from fairmargin.baselines._mixed_distance import MixedDistance
@@ -61,6 +61,9 @@ class SituationTesting(BaseEstimator):
         Whether the difference must exceed t beyond chance.
     max_depth : int
         Depth of the tree that describes the t-discriminated people.
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
 
     Attributes
     ----------
@@ -76,17 +79,26 @@ class SituationTesting(BaseEstimator):
     """
 
     def __init__(
-        self, *, k: int = 32, t: float = 0.1, protected: Any = None, significant: bool = False, max_depth: int = 3
+        self,
+        *,
+        k: int = 32,
+        t: float = 0.1,
+        protected: Any = None,
+        significant: bool = False,
+        max_depth: int = 3,
+        pos_label: Any = None,
     ) -> None:
         self.k = k
         self.t = t
         self.protected = protected
         self.significant = significant
         self.max_depth = max_depth
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> SituationTesting:
         """Test the people of ``X`` (n, d), a matrix or a frame with categories, with decisions ``y`` (n,)."""
-        asked = _read(self, X, y, sensitive_features, self.protected)
+        labels = encode_favourable(y, X, self.pos_label)
+        asked = _read(self, X, labels, sensitive_features, self.protected)
         self.protected_ = asked.value
         self.tested_, self.differences_, self.discriminated_ = _test(
             asked, k=self.k, t=self.t, significant=self.significant
@@ -122,14 +134,16 @@ class SituationTestingCorrection(PreparedClassifier):
     ----------
     estimator : classifier
         Trained on the changed labels.
-    k, t, protected, significant
+    k, t, protected, significant, pos_label
         As in `SituationTesting`.
 
     Attributes
     ----------
     estimator_ : fitted classifier
     classes_ : ndarray (2,)
-        The labels; ``classes_[1]`` is the positive class.
+        The labels in sorted order, as the wrapped classifier has them.
+    favourable_ : label
+        The class that labels were changed to.
     labels_ : ndarray (n,)
         The labels that the classifier was trained on.
     promoted_ : ndarray of int
@@ -147,23 +161,32 @@ class SituationTestingCorrection(PreparedClassifier):
     )
 
     def __init__(
-        self, estimator: Any, *, k: int = 32, t: float = 0.1, protected: Any = None, significant: bool = False
+        self,
+        estimator: Any,
+        *,
+        k: int = 32,
+        t: float = 0.1,
+        protected: Any = None,
+        significant: bool = False,
+        pos_label: Any = None,
     ) -> None:
         self.estimator = estimator
         self.k = k
         self.t = t
         self.protected = protected
         self.significant = significant
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> SituationTestingCorrection:
         """Change labels ``y`` (n,) of ``X`` (n, d) with the help of z (n,), and train on the result."""
-        asked = _read(_Columns(), X, y, sensitive_features, self.protected, method=type(self).__name__)
+        labels = encode_favourable(y, X, self.pos_label)
+        asked = _read(_Columns(), X, labels, sensitive_features, self.protected, method=type(self).__name__)
         _, _, self.promoted_ = _test(asked, k=self.k, t=self.t, significant=self.significant)
         label = asked.label.copy()
         label[self.promoted_] = 1
         self.labels_ = asked.classes[label]
         self.estimator_ = clone(self.estimator).fit(X, self.labels_)
-        self.classes_ = asked.classes
+        self.classes_, self.favourable_ = np.sort(asked.classes), asked.classes[1]
         return self
 
 
@@ -172,9 +195,14 @@ class _Columns(BaseEstimator):
 
 
 def _read(
-    estimator: Any, X: Any, y: Any, sensitive_features: Any, protected: Any, method: str | None = None
+    estimator: Any,
+    X: Any,
+    labels: tuple[np.ndarray, np.ndarray],
+    sensitive_features: Any,
+    protected: Any,
+    method: str | None = None,
 ) -> _Question:
-    label, classes = encode_labels(y, X)
+    label, classes = labels
     groups, group = BinaryGroups.learn(sensitive_features, X, method=method or type(estimator).__name__)
     totals = cell_totals(group, label, groups, classes)
     code = int(np.argmin(totals[:, 1] / totals.sum(axis=1)))

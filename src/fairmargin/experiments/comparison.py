@@ -33,6 +33,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fairmargin.atomic_write import write_atomic
 from fairmargin.baselines import METHODS, Capabilities, Method
+from fairmargin.baselines._frames import is_number
 from fairmargin.constraints import Constraint, CovarianceBound, PRuleBound
 from fairmargin.exceptions import DataError
 from fairmargin.experiments import style
@@ -109,7 +110,15 @@ class _People:
         if train.matrix is None:
             encoder = TableEncoder.fit(train.frame)
             train, test = (replace(part, matrix=encoder.transform(part.frame)) for part in (train, test))
+        medians = _medians(train.frame)
+        train, test = (replace(part, frame=part.frame.fillna(medians)) for part in (train, test))
         return train, test
+
+
+def _medians(frame: pd.DataFrame) -> dict[Any, float]:
+    """Return what missing numbers become, as in the matrix; missing categories are one of their own everywhere."""
+    numbers = [name for name in frame if is_number(frame[name])]
+    return {name: float(frame[name].median()) if frame[name].notna().any() else 0.0 for name in numbers}
 
 
 @lru_cache(maxsize=1)
