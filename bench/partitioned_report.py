@@ -170,6 +170,7 @@ def main() -> None:
     parser.add_argument("--millions", type=int, nargs="+", default=[10])
     parser.add_argument("--peers", type=int, default=3, metavar="MILLIONS")
     parser.add_argument("--measured-only", action="store_true")
+    parser.add_argument("--note", default="", help="how the figures came about, printed above them")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     single, kept = passes_table(given.folder, given.millions)
@@ -178,6 +179,8 @@ def main() -> None:
         "Made by `python bench/partitioned_report.py`; CPU seconds of one thread, so that other load does not count."
     )
     print("Data: ten numbers and five categories (52 encoded columns with the intercept) in Parquet.\n")
+    if given.note:
+        print(f"{given.note}\n")
     print("## Passes, relative to decoding the same columns in the same run\n")
     print("\n".join(single))
     print("\n## Fits with c = 0, started from a sample of 1,000,000 rows, to a proved gap of 1e-9\n")
