@@ -115,6 +115,12 @@ class ErrorRateDisplay(_GroupDisplay):
     ----------
     table : DataFrame
         Columns ``attribute``, ``group``, ``measure``, ``people``, ``rate``, ``low``, ``high``.
+
+    Examples
+    --------
+    >>> row = {"attribute": "sex", "group": "f", "measure": "precision", "people": 20}
+    >>> ErrorRateDisplay(pd.DataFrame([{**row, "rate": 0.5, "low": 0.3, "high": 0.7}])).table["rate"].tolist()
+    [0.5]
     """
 
     label = "rate"
@@ -178,6 +184,12 @@ class GainLossDisplay(_GroupDisplay):
     ----------
     table : DataFrame
         Columns ``attribute``, ``group``, ``people``, ``gained``, ``lost``, one row per group.
+
+    Examples
+    --------
+    >>> row = {"attribute": "sex", "group": "f", "people": 20, "gained": 3, "lost": 1}
+    >>> GainLossDisplay(pd.DataFrame([row])).table["gained"].tolist()
+    [3]
     """
 
     label = "people who lose (left) and gain (right) the positive decision"
