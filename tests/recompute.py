@@ -57,8 +57,11 @@ def loss_of(model):
 
 def conditions(model, signed, strata=None):
     """Return the conditions of the constraint's notion, by name: who counts, and the sign of what is counted."""
-    notion = getattr(model.constraint, "notion", "selection_rate")
-    found = CONDITIONS[notion if isinstance(notion, str) else notion.name](signed)
+    names = dict.fromkeys(notion_name(c) for c in asked_of(model))
+    found = []
+    for notion in names:
+        for name, who, sign in CONDITIONS[notion](signed):
+            found.append((", ".join(filter(None, [notion, name])) if len(names) > 1 else name, who, sign))
     if strata is None:
         return {name: rest for name, *rest in found}
     columns = [("strata" if name == "sensitive" else name, np.asarray(v)) for name, v in named_columns(strata)]
@@ -71,6 +74,23 @@ def conditions(model, signed, strata=None):
             inside = np.array([v == value for v in values])
             divided[", ".join(filter(None, [name, f"{label}={value!r}"]))] = [who * inside, sign]
     return divided
+
+
+def asked_of(model):
+    """Return the constraints of a classifier as a list."""
+    return list(model.constraint) if isinstance(model.constraint, (list, tuple)) else [model.constraint]
+
+
+def notion_name(constraint):
+    notion = getattr(constraint, "notion", "selection_rate")
+    return notion if isinstance(notion, str) else notion.name
+
+
+def belongs(model, constraint, among):
+    """Whether the condition called ``among`` is one of the constraint's notion."""
+    notion = notion_name(constraint)
+    alone = len(dict.fromkeys(map(notion_name, asked_of(model)))) == 1
+    return alone or str(among) == notion or str(among).startswith(notion + ", ")
 
 
 def signs(model, y):
@@ -215,15 +235,17 @@ def column(values, category):
     return same if same.any() else np.array([str(v) == str(category) for v in values.tolist()], dtype=float)
 
 
-def covariance_bounds(model):
-    """Return the bound on each covariance that the constraint states, infinite where there is none."""
+def covariance_bounds(model, constraint):
+    """Return the bound on each covariance that a constraint states, infinite where there is none."""
     labels = [label[:2] for label in model.covariance_.index]
-    c = model.constraint.c
+    c = constraint.c
     if isinstance(c, (int, float, np.number)):
         bounds = np.full(len(labels), float(c))
     else:
         bounds = np.array([bound_of(c, name, category, labels) for name, category in labels])
-    if not model.constraint.relative:
+    own = [belongs(model, constraint, label[-1]) for label in model.covariance_.index]
+    bounds = np.where(own, bounds, np.inf)
+    if not constraint.relative:
         return bounds
     free = np.abs(model.unconstrained_covariance_.to_numpy())
     return np.where(np.isfinite(bounds), np.where(np.isfinite(bounds), bounds, 0.0) * free, np.inf)
@@ -269,12 +291,13 @@ def rates_of(decisions, values, weight, least=1, smooth_below=None):
 
 def stated_tolerance(model):
     """Return the relative gap up to which a fit of this kind may be called solved."""
-    name = type(model.constraint).__name__
     tol = max(model.tol, 1e-15)
-    if name == "LossBound" and model.constraint.norm == "sum":
-        tol = max(tol, STATED_GAPS["sum"])
-    if name == "IndividualLossBound":
-        tol = max(tol, STATED_GAPS["individual"])
+    for constraint in asked_of(model):
+        name = type(constraint).__name__
+        if name == "LossBound" and constraint.norm == "sum":
+            tol = max(tol, STATED_GAPS["sum"])
+        if name == "IndividualLossBound":
+            tol = max(tol, STATED_GAPS["individual"])
     if hasattr(model, "dual_coef_") and getattr(model, "refined_", False):
         tol = 2 * (tol + model.approximation_tol)
     return tol
@@ -300,8 +323,8 @@ def faults(model, X, y, sample_weight=None, sensitive_features=None, strata=None
         return [f"the objective at the returned coefficients is {seen.objective}"]
     if abs(seen.objective - seen.proof.objective) > seen.rounding + STATED * seen.unit:
         found.append(f"objective {seen.objective!r} at the coefficients, certified {seen.proof.objective!r}")
-    name = type(model.constraint).__name__
-    if name != "PRuleBound":
+    names = [type(c).__name__ for c in asked_of(model)]
+    if "PRuleBound" not in names:
         room = stated_tolerance(model) + seen.rounding / seen.unit
         if not seen.gap <= room:
             found.append(f"gap {seen.gap:.2e} above {room:.2e}")
@@ -311,10 +334,11 @@ def faults(model, X, y, sample_weight=None, sensitive_features=None, strata=None
         found.append(f"violation {seen.proof.violation!r}")
     if model.covariance_ is not None and sensitive_features is not None:
         found += covariance_faults(seen)
-    if name == "PRuleBound":
-        found += rule_faults(seen)
-    if name == "LossBound" and not model.loss_increase_ <= model.constraint.gamma + 1e-8:
-        found.append(f"loss increase {model.loss_increase_!r} above {model.constraint.gamma!r}")
+    for constraint in asked_of(model):
+        if type(constraint).__name__ == "PRuleBound":
+            found += rule_faults(seen, constraint)
+        if type(constraint).__name__ == "LossBound" and not model.loss_increase_ <= constraint.gamma + 1e-8:
+            found.append(f"loss increase {model.loss_increase_!r} above {constraint.gamma!r}")
     return found
 
 
@@ -326,10 +350,12 @@ def covariance_faults(seen):
         found.append(f"covariances {value} of the scores, {model.covariance_.to_numpy()} stated")
     if type(model.constraint).__name__ == "CovariancePenalty":
         found += price_faults(model, value, rounding + FEASIBLE * size)
-    if type(model.constraint).__name__ == "CovarianceBound":
-        missed = np.abs(value) - covariance_bounds(model) - rounding - FEASIBLE * size
-        if np.any(missed > 0):
-            found.append(f"bounds {covariance_bounds(model)} missed: {value}, by {missed.max():.2e} beyond tolerance")
+    for constraint in asked_of(model):
+        if type(constraint).__name__ == "CovarianceBound":
+            bounds = covariance_bounds(model, constraint)
+            missed = np.abs(value) - bounds - rounding - FEASIBLE * size
+            if np.any(missed > 0):
+                found.append(f"bounds {bounds} missed: {value}, by {missed.max():.2e} beyond tolerance")
     return found
 
 
@@ -363,14 +389,16 @@ def price_of(price, name, category, labels):
     return float(asked.get(category, 0.0))
 
 
-def rule_faults(seen):
+def rule_faults(seen, asked):
     model, found = seen.model, []
-    if model.constraint.method != "one_vs_rest":
+    if asked.method != "one_vs_rest":
         return found
-    given, asked = dict(named_columns(seen.people)), model.constraint
+    given = dict(named_columns(seen.people))
     below = None if asked.confidence is not None else asked.smooth_below
     for name in dict.fromkeys(model.covariance_.index.get_level_values(0)):
         for among, (who, sign) in conditions(model, seen.signed, seen.strata).items():
+            if not belongs(model, asked, among):
+                continue
             counted = (seen.scores >= 0) == (sign > 0)
             rates = rates_of(counted, given[str(name)], seen.weight * who, asked.min_people, below)
             for a, b in rates:

@@ -26,9 +26,9 @@ from fairmargin.formulations.task import FeatureMap
 from fairmargin.guarantee.learning import learn_then_test
 from fairmargin.inputs import is_dask_frame
 from fairmargin.losses import LogisticLoss, Loss
-from fairmargin.notions import get_notion
 from fairmargin.plain_state import PlainState
 from fairmargin.problem import Certificate
+from fairmargin.several import as_constraint, notion_of
 from fairmargin.strata import encode_strata
 from fairmargin.validation import (
     ONE_AT_A_TIME,
@@ -50,9 +50,10 @@ _PARAMETERS = """
     C : float, default=1.0
         Weight of the loss against the penalty, as in scikit-learn: the objective is
         ``C sum_i s_i loss(y_i f(x_i)) + 1/2 ||w||^2``. ``inf`` drops the penalty.
-    constraint : constraint or None, default=CovarianceBound
+    constraint : constraint, list of constraints or None, default=CovarianceBound
         What is asked of the classifier, e.g. ``CovarianceBound(0.1)``; a class stands for its defaults, so the
-        default asks for zero covariance. None gives the unconstrained classifier.
+        default asks for zero covariance. Of a list all must hold (:class:`fairmargin.several.Several` says what is
+        minimised). None gives the unconstrained classifier.
     fit_intercept : bool, default=True
         Whether to learn an intercept, which is never penalised.
     class_weight : dict, "balanced" or None, default=None
@@ -89,6 +90,8 @@ _ATTRIBUTES = """
     n_ties_ : int
         Training people whose score was zero up to rounding. They are accepted together, by a margin above rounding
         (refused, where a promise asks for it), so that no decision depends on the machine.
+    constraints_ : tuple of ConstraintRecord
+        With a list of constraints: for each, in their order, its violation, covariances, bounds and multipliers.
     bound_ : pandas.Series
         With ``CovariancePenalty``: the bounds on the covariances under which the same classifier has the least loss.
     factor_ : float or None
@@ -289,7 +292,7 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         tol = check_number(self.tol, "tol", positive=True)
         max_iter = check_count(self.max_iter, "max_iter")
         fit_intercept = check_flag(self.fit_intercept, "fit_intercept")
-        notion = get_notion(getattr(constraint, "notion", "selection_rate"))
+        notion = notion_of(constraint)
         features = self._feature_map(data)
         return make_task(data, loss, C, fit_intercept, tol, max_iter, features, notion)
 
@@ -313,15 +316,7 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         return self
 
     def _constraint(self) -> Constraint | None:
-        constraint = self.constraint
-        if isinstance(constraint, type) and issubclass(constraint, Constraint):
-            try:
-                return constraint()
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"{constraint.__name__} has no defaults; give an instance, e.g. constraint=PRuleBound(80)."
-                ) from None
-        return constraint
+        return as_constraint(self.constraint)
 
     def _store(self, task: Task, outcome: Outcome, *, warn: bool = True) -> None:
         """Turn an outcome into fitted attributes, and warn of what they show unless the caller does."""

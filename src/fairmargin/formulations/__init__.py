@@ -6,6 +6,7 @@ from fairmargin.formulations import loss as loss
 from fairmargin.formulations import penalty as penalty
 from fairmargin.formulations import performance as performance
 from fairmargin.formulations import prule as prule
+from fairmargin.formulations import several as several
 from fairmargin.formulations.outcome import Outcome, certify_function, warn_unless_solved
 from fairmargin.formulations.task import Task, make_task, run
 

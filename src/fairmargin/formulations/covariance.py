@@ -60,11 +60,20 @@ class Path:
         Whether the covariance must equal ``t r`` (so that ``t`` may be negative) rather than stay within it.
     zero : Solution, optional
         The solution at ``t = 0``, if it is known.
+    least : float
+        The smallest factor at which there is a solution.
     """
 
     def __init__(
-        self, task: Task, free: Solution, reach: Array, signed: bool = False, zero: Solution | None = None
+        self,
+        task: Task,
+        free: Solution,
+        reach: Array,
+        signed: bool = False,
+        zero: Solution | None = None,
+        least: float = 0.0,
     ) -> None:
+        self.least = least
         self.free = replace(free, multipliers=np.zeros(task.problem.n_rows))
         self.task, self.reach, self.signed = task, np.asarray(reach, float), signed
         self._solved: dict[float, Solution] = {1.0: self.free} | ({} if zero is None else {0.0: zero})

@@ -25,7 +25,15 @@ from fairmargin.solvers import Start
 from fairmargin.solvers.cone_program import ConeProgram, solve_program
 from fairmargin.tolerances import HAIR, MOST_ROUNDS, RIM, ROUGH, ROUNDING
 
-__all__ = ["BINDING", "IndividualOutcome", "keep_promises", "penalty_radius", "solve_individual_loss_bound"]
+__all__ = [
+    "BINDING",
+    "IndividualOutcome",
+    "keep_promises",
+    "make_promises",
+    "penalty_radius",
+    "reference_solution",
+    "solve_individual_loss_bound",
+]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -69,7 +77,7 @@ def solve_individual_loss_bound(constraint: IndividualLossBound, task: Task) -> 
     """
     data = task.data
     gamma = constraint.gammas(data.n_given)[data.kept]
-    free = _reference(task)
+    free = reference_solution(task)
     kept = constraint.kept(task.sensitive, free.scores >= 0, data.kept, data.n_given)
     if task.problem.design.fit_intercept:
         outcome = settle_ties(_solve_promises(task, free, gamma, kept, 0.0), task.tol)
@@ -77,6 +85,17 @@ def solve_individual_loss_bound(constraint: IndividualLossBound, task: Task) -> 
         if np.all(scores[kept] > ROUNDING * (1.0 + float(np.abs(scores).max()))):
             return outcome
     return _solve_promises(task, free, gamma, kept, HAIR * (1.0 + float(np.abs(free.scores).max())))
+
+
+def make_promises(constraint: IndividualLossBound, task: Task, free: Solution) -> tuple[PromisesInMemory, float]:
+    """Return what is promised to whom, decisions by a hair more than zero, and the largest ``||w||``."""
+    data = task.data
+    gamma = constraint.gammas(data.n_given)[data.kept]
+    kept = constraint.kept(task.sensitive, free.scores >= 0, data.kept, data.n_given)
+    hair = HAIR * (1.0 + float(np.abs(free.scores).max()))
+    finite = gamma[np.isfinite(gamma)]
+    radius = penalty_radius(task.problem, free, float(finite.max()) if finite.size else np.inf)
+    return PromisesInMemory.make(task.problem, free, gamma, kept, hair), radius
 
 
 def _solve_promises(task: Task, free: Solution, gamma: Array, kept: NDArray[np.bool_], hair: float) -> Outcome:
@@ -141,7 +160,7 @@ def relative_increase(solution: Solution, free: Solution) -> float:
     return solution.objective / free.objective - 1.0 if free.objective > 0 else np.nan
 
 
-def _reference(task: Task) -> Solution:
+def reference_solution(task: Task) -> Solution:
     """Return the unconstrained classifier that promises refer to: the one that a fit without constraint returns."""
     problem = task.problem.unconstrained()
     return settle_ties(Outcome(task.solve(problem), problem), task.tol).solution

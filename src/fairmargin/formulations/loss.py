@@ -17,7 +17,7 @@ from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import solve_with_reference
 from fairmargin.tolerances import EPS, HAIR, MOST_ROUNDS, RIM, ROUGH, ROUNDING, TINY
 
-__all__ = ["LossBoundOutcome", "least_factor", "solve_loss_bound"]
+__all__ = ["LossBoundOutcome", "least_factor", "least_sum", "solve_loss_bound", "units"]
 
 Array = NDArray[np.float64]
 
@@ -47,24 +47,32 @@ def solve_loss_bound(constraint: LossBound, task: Task) -> Outcome:
     weights = task.columns.repeated(constraint.column_weights(task.sensitive))
     task = replace(task, tol=min(task.tol, HAIR))  # a root search needs the losses better than its own accuracy
     free, zero = _ends(task, (weights > 0) & (constraint.gamma > 0))
-    reach = task.problem.rows @ free.theta
     budget = (1.0 + constraint.gamma) * free.objective
-    # What the unconstrained classifier has not, but for rounding, is not worth a share of the loss.
-    counted = (weights > 0) & (np.abs(reach) > task.problem.room(free.theta))
+    unit, largest = units(task.problem, free, weights)
+    counted = np.isfinite(unit)
     if constraint.gamma == 0 or not np.any(counted):
         solution = replace(free, multipliers=np.zeros(task.problem.n_rows))
         return _outcome(task.problem, solution, free, 1.0)
-    # |cov_k| <= t unit_k for all k: one number t, from 1, where nothing binds, down to zero.
-    largest = float(weights[counted].max())
-    unit = np.where(counted, np.abs(reach) * largest / np.where(counted, weights, 1.0), np.inf)
     if constraint.norm == "sum" and counted.sum() > 1:
-        problem, solution = _certified(task, _least_sum(task, free, zero, unit, budget), np.isfinite(unit))
+        problem, solution = _certified(task, least_sum(task, free, zero, unit, budget), np.isfinite(unit))
         outcome = _outcome(problem, solution, free, None)
         return replace(outcome, necessity=_necessity(constraint, task, outcome, unit, budget))
     path = Path(task, free, unit, zero=zero)
     factor, solution = least_factor(path, budget)
     outcome = _outcome(path.problem(factor), solution, free, factor * largest)
     return replace(outcome, necessity=_necessity(constraint, task, outcome, unit, budget))
+
+
+def units(problem: Problem, free: Solution, weights: Array) -> tuple[Array, float]:
+    """Return the units of ``|cov_k| <= t unit_k``, infinite for columns that do not count, and the largest weight.
+
+    One number t runs from 1, where nothing binds, down to zero. What the unconstrained classifier has not, but for
+    rounding, is not worth a share of the loss.
+    """
+    reach = np.abs(problem.rows @ free.theta)
+    counted = (weights > 0) & (reach > problem.room(free.theta))
+    largest = float(weights[counted].max(initial=0.0))
+    return np.where(counted, reach * largest / np.where(counted, weights, 1.0), np.inf), largest
 
 
 def _ends(task: Task, counted: NDArray[np.bool_]) -> tuple[Solution, Solution]:
@@ -126,11 +134,11 @@ def least_factor(path: Path, budget: float) -> tuple[float, Solution]:
     multipliers weigh. Newton's method from the left meets the root from above the budget; the chord through the last
     point on either side gives points within it.
     """
-    solution = path.at(0.0)
+    solution = path.at(path.least)
     if solution.objective <= budget:
-        return 0.0, solution
+        return path.least, solution
     above, within = path.bracket(budget)
-    low, high = above or 0.0, 1.0 if within is None else within
+    low, high = path.least if above is None else above, 1.0 if within is None else within
     at_low, at_high = path.at(low), path.at(high)
     close = HAIR * path.free.objective
     for _ in range(MOST_ROUNDS):
@@ -158,7 +166,7 @@ def _price(path: Path, solution: Solution) -> float:
     return max(float(np.abs(solution.multipliers[bounded]) @ np.abs(path.reach[bounded])), TINY)
 
 
-def _least_sum(task: Task, free: Solution, zero: Solution, unit: Array, budget: float) -> Solution:
+def least_sum(task: Task, free: Solution, zero: Solution, unit: Array, budget: float) -> Solution:
     """Return the solution that minimises ``sum_k |cov_k| / unit_k`` within the budget.
 
     On the path ``min L + mu sum_k |cov_k| / unit_k`` the loss grows with ``mu``; its root against the budget is

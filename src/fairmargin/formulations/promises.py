@@ -120,6 +120,19 @@ class PromisesInMemory:
             ),
         )
 
+    def and_these(self, other: PromisesInMemory) -> PromisesInMemory:
+        """Return the promises and others of the same people."""
+        pairs = zip((self.people, self.sign, self.tau), (other.people, other.sign, other.tau), strict=True)
+        n, m = self.n_bounded, other.n_bounded
+        joined = [np.concatenate([mine[:n], more[:m], mine[n:], more[m:]]) for mine, more in pairs]
+        return PromisesInMemory(self.problem, self.free, n + m, *joined)
+
+    def cuts(self, scores: Array) -> tuple[float, float]:
+        """Return the least and the largest threshold, taken off every score, that keeps all promises."""
+        room = self.slack(scores)
+        least = float(np.max(-room[self.sign < 0], initial=-np.inf))
+        return least, float(np.min(room[self.sign > 0], initial=np.inf))
+
     def slack(self, scores: Array) -> Array:
         """Return by how much each promise is kept."""
         return self.sign * scores[self.people] - self.tau

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fairmargin.constraints import Constraint
 from fairmargin.design import make_design, reduce_few_rows, reduce_rank, reduce_wide
 from fairmargin.formulations.outcome import Outcome
+from fairmargin.formulations.region import Region
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.losses import Loss, SmoothedHingeLoss
 from fairmargin.notions import Compared, Notion, SelectionRate, compare
@@ -68,6 +69,8 @@ class Task:
         Of nearly the same task, to start from.
     proof : bool
         Whether gaps must be proved, or estimates will do.
+    region : Region or None
+        What else every solution must satisfy, where several constraints are asked for.
     """
 
     problem: Problem
@@ -78,6 +81,7 @@ class Task:
     feature_map: FeatureMap | None = None
     near: Outcome | None = None
     proof: bool = True
+    region: Region | None = None
 
     @property
     def sensitive(self) -> Sensitive:
@@ -102,13 +106,17 @@ class Task:
         return Accuracy(self.tol, self.max_iter, self.proof)
 
     def solve(self, problem: Problem, start: Start | None = None) -> Solution:
-        """Solve a problem of this task to the task's accuracy."""
+        """Solve a problem of this task, within its region, to the task's accuracy."""
+        if self.region is not None:
+            return self.region.solve(problem, start, self.accuracy)
         return solve(problem, start=start, accuracy=self.accuracy)
 
     def roughly(self, tol: float, solution: Solution) -> tuple[Task, Solution]:
         """Return task and solution for scouting: a wide tolerance, no proofs, single precision where it will do."""
         smooth = self.smoothed()
         rough = replace(smooth, tol=max(self.tol, tol), proof=False)
+        if self.region is not None:
+            return rough, solution
         if smooth is not self:
             solution = rough.solve(smooth.problem.unconstrained(), Start(solution.theta))
         twin = in_single_precision(smooth.problem, solution)

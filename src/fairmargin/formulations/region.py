@@ -1,0 +1,231 @@
+"""Classifiers that satisfy what is asked besides: rows of A within bounds, promises to people, a bounded penalty.
+
+Of thousands of promises only a few dozen can bind; they are found by *row generation*: solve with some, look at
+everybody, add those whose promise is broken, until nobody's is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.formulations.promises import Held, Promises
+from fairmargin.problem import Problem, Solution
+from fairmargin.solvers import Accuracy, Start, solve
+from fairmargin.solvers.cone_program import ConeProgram, solve_program
+from fairmargin.tolerances import HAIR, MOST_ROUNDS, RIM, ROUGH
+
+__all__ = ["Region", "least_factor"]
+
+Array = NDArray[np.float64]
+
+_MOST_COUNTED = 200  # coefficients that count for how many promises are looked at: they are rows of a dense matrix
+_ADDED = 4  # broken promises taken in a round, for each coefficient
+_STIFFEST = 20.0  # logarithm of the largest factor for the penalty
+
+
+class Region:
+    """Solves problems under further rows of A, promises and a ball.
+
+    Parameters
+    ----------
+    rows : (M, p), lower, upper : (M,)
+        Rows of A besides the problem's own.
+    promises : Promises, optional
+    radius : float
+        Largest ``||w||``.
+    working : Held, optional
+        The promises to look at first. They grow by every promise that a solution breaks.
+    inside : (p,), optional
+        A point that keeps everything, for where the ball leaves no room.
+    """
+
+    def __init__(
+        self,
+        rows: Array,
+        lower: Array,
+        upper: Array,
+        promises: Promises | None = None,
+        radius: float = np.inf,
+        working: Held | None = None,
+        inside: Array | None = None,
+    ) -> None:
+        self.rows, self.lower, self.upper = rows, lower, upper
+        self.promises, self.radius, self.inside = promises, radius, inside
+        none = Held(np.empty(0, dtype=np.int64), np.empty((0, rows.shape[1])), np.empty(0))
+        self.working = none if working is None else working
+
+    @classmethod
+    def of_promises(
+        cls, promises: Promises | None, radius: float, p: int, working: Held | None, inside: Array | None = None
+    ) -> Region:
+        """Return a region without further rows."""
+        return cls(np.empty((0, p)), np.empty(0), np.empty(0), promises, radius, working, inside)
+
+    def written(self, problem: Problem) -> Problem:
+        """Return a problem with the rows of the region, and of the promises looked at so far, after its own."""
+        held = self.working
+        return problem.with_rows(
+            np.vstack([problem.rows, self.rows, held.rows]),
+            np.concatenate([problem.lower, self.lower, held.tau]),
+            np.concatenate([problem.upper, self.upper, np.full(len(held), np.inf)]),
+        )
+
+    def solve(self, problem: Problem, start: Start | None, accuracy: Accuracy) -> Solution:
+        """Return the solution of a problem within the region, with the multipliers of the problem's own rows."""
+        solution = self.solve_written(problem, start, accuracy)[1]
+        return replace(solution, multipliers=solution.multipliers[: problem.n_rows])
+
+    def solve_written(self, problem: Problem, start: Start | None, accuracy: Accuracy) -> tuple[Problem, Solution]:
+        """Return a problem with the rows of the region, and its solution."""
+        search = _Search(self, problem, start, accuracy)
+        solution = search.at(1.0)
+        if search.outside(solution):
+            solution = search.within(solution)
+        return self.written(problem), solution
+
+
+class _Search:
+    """Solutions of one problem within a region: row generation, and the penalty's factor that keeps the ball."""
+
+    def __init__(self, region: Region, problem: Problem, start: Start | None, accuracy: Accuracy) -> None:
+        self.region, self.problem, self.accuracy = region, problem, accuracy
+        # Multipliers of rows that come and go are no use to a solver.
+        self.start = None if start is None else replace(start, multipliers=None)
+
+    def at(self, stiffness: float) -> Solution:
+        """Return the solution with the penalty multiplied by ``stiffness``, its objective as if it were not."""
+        region = self.region
+        for _ in range(MOST_ROUNDS):
+            problem = region.written(self.problem)
+            stiff = replace(problem, ridge=stiffness * problem.ridge)
+            solution = solve(stiff, start=self.start, accuracy=self.accuracy)
+            self.start = Start(solution.theta, hessian=solution.hessian)
+            if region.promises is None:
+                break
+            broken = region.promises.look(solution.theta, solution.scores).broken(region.working, _few(problem))
+            if len(broken) == 0:
+                break
+            region.working = region.working.joined(broken)
+        if stiffness == 1.0:
+            return solution
+        value = solution.objective - stiff.penalty(solution.theta) + problem.penalty(solution.theta)
+        # Every feasible point of the ball costs no less than the stiffened bound less the ball's largest share.
+        bound = solution.certificate.dual_bound - 0.5 * (stiffness - 1.0) * region.radius**2
+        gap = problem.relative_gap(value, bound)
+        status = solution.certificate.status if gap <= max(self.accuracy.tol, ROUGH) else "inaccurate"
+        proof = replace(solution.certificate, objective=value, dual_bound=bound, gap=gap, status=status)
+        return replace(solution, certificate=proof)
+
+    def within(self, outside: Solution) -> Solution:
+        """Return the solution in the ball: a larger penalty is its Lagrangian, and its factor a root.
+
+        ``log(||w|| / R)`` falls in the logarithm of the factor; regula falsi with the Illinois rule.
+        """
+        radius = self.region.radius
+        low, at_low = 0.0, np.log(self._length(outside) / radius)
+        high = 1.0
+        while self.outside(solution := self.at(float(np.exp(high)))):
+            low, at_low, high = high, np.log(self._length(solution) / radius), high + 2.0
+            if high > _STIFFEST:
+                return solution if self.region.inside is None else self._known(self.region.inside)
+        at_high = np.log(self._length(solution) / radius)
+        for _ in range(MOST_ROUNDS):
+            if self.near(solution) or high - low < HAIR:
+                break
+            middle = (low * at_high - high * at_low) / (at_high - at_low)
+            rim = RIM * (high - low)
+            middle = float(np.clip(middle, low + rim, high - rim))
+            here = self.at(float(np.exp(middle)))
+            value = np.log(self._length(here) / radius)
+            if self.outside(here):
+                low, at_low, at_high = middle, value, 0.5 * at_high
+            else:
+                high, at_high, at_low, solution = middle, value, 0.5 * at_low, here
+        return solution
+
+    def outside(self, solution: Solution) -> bool:
+        """Whether the penalty exceeds its own bound."""
+        return self._length(solution) > self.region.radius * (1.0 + HAIR)
+
+    def near(self, solution: Solution) -> bool:
+        """Whether the penalty is within its bound and close to it."""
+        radius = self.region.radius
+        return radius * (1.0 - 10 * HAIR) <= self._length(solution) <= radius * (1.0 + HAIR)
+
+    def _length(self, solution: Solution) -> float:
+        penalised = self.problem.ridge > 0
+        return float(np.sqrt(np.sum(solution.theta[penalised] ** 2)))
+
+    def _known(self, theta: Array) -> Solution:
+        """Return a known point as a solution: where ball and rows leave no room for the loss."""
+        assert self.region.promises is not None
+        return self.region.promises.evaluate(self.region.written(self.problem), theta, self.accuracy.tol)
+
+
+def least_factor(
+    problem: Problem, free: Solution, A: Array, base: Array, unit: Array, promises: Promises, radius: float
+) -> tuple[float, Array, Held]:
+    """Return the least ``t >= 0`` with ``|A theta| <= base + t unit`` that keeps all promises in the ball.
+
+    Returns
+    -------
+    factor : float
+    theta : (p,)
+        A point that attains it.
+    working : Held
+        The promises that were tight there.
+    """
+    few = _few(problem)
+    working = promises.first(3 * few)
+    for _ in range(MOST_ROUNDS):
+        theta, factor = _least_factor(problem, free.theta, (A, base, unit), working, radius)
+        view = promises.look(theta)
+        broken = view.broken(working, _ADDED * few)
+        if len(broken) == 0:
+            break
+        working = working.joined(broken)
+    # Few of the promises looked at on the way bind in the end; what follows starts from these.
+    return max(factor, 0.0), theta, view.tightest(2 * few)
+
+
+def _few(problem: Problem) -> int:
+    return min(problem.design.shape[1], _MOST_COUNTED)
+
+
+def _least_factor(
+    problem: Problem, near: Array, bounds: tuple[Array, Array, Array], held: Held, radius: float
+) -> tuple[Array, float]:
+    """Return ``theta`` and the least ``t`` for ``bounds = (A, base, unit)`` and the promises held, in the ball.
+
+    ``near`` (p,) is where to begin: the unconstrained classifier.
+    """
+    (A, base, unit), rows = bounds, held.rows
+    basis, ball = _span(problem, np.vstack([A, rows, near]))
+    A, rows, near = A @ basis, rows @ basis, near @ basis
+    grows, none = unit[:, None], np.zeros((len(rows), 1))
+    last = np.append(np.zeros(basis.shape[1]), 1.0)
+    # base + t unit -+ A theta >= 0, t >= 0, and the promises
+    G = np.vstack([np.hstack([-A, grows]), np.hstack([A, grows]), last, np.hstack([rows, none])])
+    h = np.concatenate([-base, -base, [0.0], held.tau])
+    x = solve_program(ConeProgram(last, G, h, np.append(ball, False), radius), np.append(near, 2.0))
+    return basis @ x[:-1], float(x[-1])
+
+
+def _span(problem: Problem, vectors: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return orthonormal coordinates (p, m) in which the first stage is written, and which of them are in the ball.
+
+    What is orthogonal to all constraints changes none of them and only adds to the penalty: with fewer constraints
+    than columns the optimum lies in their span, besides the coordinates without a penalty.
+    """
+    p = vectors.shape[1]
+    in_ball = problem.ridge > 0
+    if len(vectors) >= np.count_nonzero(in_ball):
+        return np.eye(p), in_ball
+    spanned = np.linalg.qr(vectors[:, in_ball].T)[0]
+    basis = np.zeros((p, len(vectors) + p - len(spanned)))
+    basis[in_ball, : len(vectors)] = spanned
+    basis[~in_ball, len(vectors) :] = np.eye(p - len(spanned))
+    return basis, np.arange(basis.shape[1]) < len(vectors)

@@ -1,0 +1,118 @@
+"""Several constraints at once: convex ones as one problem, rules on decisions by a search among what satisfies it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound
+from fairmargin.exceptions import InfeasibleError
+from fairmargin.formulations.individual import BINDING, reference_solution
+from fairmargin.formulations.outcome import Outcome, as_sure_as
+from fairmargin.formulations.promises import PromisesInMemory
+from fairmargin.formulations.several.convex import check_feasible, solve_convex
+from fairmargin.formulations.several.demands import Demands
+from fairmargin.formulations.several.record import ConstraintRecord
+from fairmargin.formulations.task import Task, solve_task
+from fairmargin.problem import largest
+from fairmargin.several import Several
+
+__all__ = ["ConstraintRecord", "SeveralOutcome", "solve_several"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SeveralOutcome(Outcome):
+    """What several constraints add to an outcome.
+
+    Attributes
+    ----------
+    constraints : tuple of ConstraintRecord
+        How each of them is kept.
+    factor : float or None
+        Where a covariance is minimised: the share of the unconstrained classifier's that is left.
+    loss_increase : float
+        ``L / L* - 1``; nan where ``L*`` is zero.
+    """
+
+    constraints: tuple[ConstraintRecord, ...] = ()
+    factor: float | None = None
+    loss_increase: float = 0.0
+    promises: PromisesInMemory | None = field(default=None, metadata={"fitted": False})
+
+    def broken(self, scores: Array) -> Array:
+        """Return by how much each promise is broken by scores; negative where it is kept."""
+        return np.empty(0) if self.promises is None else -self.promises.slack(scores)
+
+
+@solve_task.register
+def solve_several(constraint: Several, task: Task) -> Outcome:
+    """Return the classifier that all constraints leave, at the least of what the list says is minimised."""
+    free = reference_solution(task)
+    demands = Demands(constraint, task, free, constraint.notions)
+    try:
+        base = check_feasible(demands)
+    except InfeasibleError as error:
+        raise InfeasibleError(f"{error} {_conflict(demands)}") from None
+    problem, solution, factor = solve_convex(demands, base)
+    solution = as_sure_as(solution, free)
+    increase = solution.objective / free.objective - 1.0 if free.objective > 0 else np.nan
+    outcome = SeveralOutcome(
+        solution, problem, free, factor=factor, loss_increase=increase, promises=demands.promises
+    )
+    records = tuple(_record(c, demands, outcome) for c in constraint.constraints)
+    return replace(outcome, constraints=records)
+
+
+def _conflict(demands: Demands) -> str:
+    """Say which constraints contradict each other: those without which the rest can be satisfied."""
+    constraints = demands.asked.constraints
+    culprits = [repr(c) for k, c in enumerate(constraints) if _is_feasible(demands.without(k))]
+    if len(culprits) > 1:
+        both = " and ".join(culprits)
+        return f"{both} contradict each other: without either, all others can be satisfied. Ask for less."
+    if culprits:
+        return f"Without {culprits[0]} all others can be satisfied. Ask for less."
+    return "Several of them contradict each other: leaving out a single one is not enough. Ask for less."
+
+
+def _is_feasible(demands: Demands | None) -> bool:
+    if demands is None:
+        return True
+    try:
+        check_feasible(demands)
+    except InfeasibleError:
+        return False
+    return True
+
+
+def _record(constraint: Constraint, demands: Demands, outcome: SeveralOutcome) -> ConstraintRecord:
+    """Return how one constraint is kept."""
+    chosen, labels = demands.columns(constraint), demands.task.columns
+    covariance = labels.series(demands.task.problem.rows @ outcome.solution.theta, "covariance")[chosen]
+    multipliers = np.zeros(len(chosen))
+    known = outcome.solution.multipliers[: len(chosen)]
+    multipliers[: len(known)] = known
+    bounds = outcome.problem.upper[: len(chosen)]
+    shown: dict[str, Any] = {}
+    figures: dict[str, float] = {}
+    violation = 0.0
+    if isinstance(constraint, CovarianceBound):
+        bounds = demands.thresholds(constraint)
+        violation = largest(np.abs(covariance.to_numpy()) - bounds[chosen])
+        multipliers = np.where(bounds <= demands.bounds, multipliers, 0.0)
+    elif isinstance(constraint, LossBound):
+        violation = max(outcome.loss_increase - constraint.gamma, 0.0)
+        figures["loss_increase"] = outcome.loss_increase
+    elif isinstance(constraint, IndividualLossBound):
+        slack = demands.promised(constraint)[0].slack(outcome.solution.scores)
+        violation = largest(-slack)
+        figures["binding"] = int(np.count_nonzero(slack <= BINDING))
+    if isinstance(constraint, CovarianceBound) or demands.decides(constraint):
+        shown["bound"] = labels.series(bounds, "bound")[chosen]
+        shown["multipliers"] = labels.series(multipliers, "multiplier")[chosen]
+    return ConstraintRecord(constraint, violation, covariance, figures=figures, **shown)

@@ -1,0 +1,135 @@
+"""Several convex constraints: one convex problem, with one certificate.
+
+Bounds on covariances of all notions are rows of A, promises are further rows, and a bound on the penalty is a ball.
+What is left to be found are the bounds on those covariances that are to be as small as possible: they are the least
+factor ``t`` of ``|cov_k| <= t unit_k`` that promises leave room for (a linear program) and that the budget of loss
+affords (a root of the convex ``V(t)``, the least loss at ``t``), or the covariances that their prices are worth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.constraints import LossBound
+from fairmargin.exceptions import InfeasibleError
+from fairmargin.formulations.covariance import Path
+from fairmargin.formulations.loss import least_factor as within_budget
+from fairmargin.formulations.loss import least_sum
+from fairmargin.formulations.prices import Prices
+from fairmargin.formulations.region import Region, least_factor
+from fairmargin.formulations.several.demands import Demands
+from fairmargin.problem import Problem, Solution
+from fairmargin.solvers import Start
+from fairmargin.tolerances import HAIR, ROUGH
+
+__all__ = ["check_feasible", "solve_convex"]
+
+Array = NDArray[np.float64]
+
+_SLACK = 2e-7  # by which a least factor of a linear program is exceeded, so that its solution has an inside
+
+
+def check_feasible(demands: Demands) -> Solution:
+    """Return the least loss within all bounds and promises; raise where they or a budget leave no classifier."""
+    free, problem = demands.free, demands.task.problem
+    bounds = demands.bounds
+    bounded = np.flatnonzero(np.isfinite(bounds))
+    excess = np.maximum(np.abs(problem.rows[bounded] @ free.theta) - bounds[bounded], 0.0)
+    missed = excess > problem.room(free.theta)[bounded]
+    if np.any(missed) and demands.promises is not None:
+        # From the unconstrained classifier, which keeps every promise, to the bounds: which share of the way is left?
+        excess = np.where(missed, excess, 0.0)
+        left, _, working = least_factor(
+            problem, free, problem.rows[bounded], bounds[bounded], excess, demands.promises, demands.radius
+        )
+        if left > ROUGH:
+            raise InfeasibleError("The promises to people leave no room for the bounds on covariances.")
+        demands.region.working = working
+    base = _within(demands)
+    if base.objective > demands.budget * (1.0 + HAIR):
+        raise InfeasibleError("The least loss under the other constraints exceeds the bound on the loss.")
+    return base
+
+
+def _within(demands: Demands) -> Solution:
+    """Return the least loss within the region."""
+    task, free = demands.task, demands.free
+    bounds = demands.bounds
+    problem = task.problem.with_bounds(-bounds, bounds)
+    if demands.promises is None and problem.violation(free.theta) <= 0.0:
+        return replace(free, multipliers=np.zeros(problem.n_rows))
+    inside = replace(task, region=demands.region)
+    return inside.solve(problem, Start(free.theta, hessian=free.hessian))
+
+
+def solve_convex(demands: Demands, base: Solution) -> tuple[Problem, Solution, float | None]:
+    """Return the problem with all rows, its solution, and the least factor where a covariance is minimised."""
+    bounds, factor = _least_bounds(demands, base)
+    task = demands.task
+    promises, radius = demands.promises, demands.radius
+    last = Region.of_promises(promises, radius, task.problem.rows.shape[1], demands.region.working)
+    start = Start(base.theta, hessian=base.hessian)
+    problem, solution = last.solve_written(task.problem.with_bounds(-bounds, bounds), start, task.accuracy)
+    return problem, solution, factor
+
+
+def _least_bounds(demands: Demands, base: Solution) -> tuple[Array, float | None]:
+    """Return the bounds on all covariances, with those to be minimised at their least."""
+    task = replace(demands.task, region=demands.region)
+    bounds, rows = demands.bounds, task.problem.rows
+    if np.any(demands.prices > 0):
+        paid = Prices(task, base, demands.prices).at(1.0)
+        return np.minimum(bounds, np.where(demands.prices > 0, np.abs(rows @ paid.theta), np.inf)), None
+    if demands.least is None:
+        return bounds, None
+    constraint, unit, largest = demands.least
+    counted = np.isfinite(unit)
+    if not np.any(counted):
+        return bounds, 1.0
+    least = _least_promised(demands, unit)
+    if not np.isfinite(demands.budget):
+        return np.minimum(bounds, _times(least, unit)), least * largest
+    task = replace(task, tol=min(task.tol, HAIR))  # a root search needs the losses better than its own accuracy
+    if isinstance(constraint, LossBound) and constraint.norm == "sum" and counted.sum() > 1:
+        return np.minimum(bounds, _least_sum(demands, base, unit)), None
+    # The base is where nothing more is asked: the far end of the path.
+    far = float(np.max(np.abs(rows[counted] @ base.theta) / unit[counted]))
+    if far <= least:
+        return np.minimum(bounds, _times(least, unit)), least * largest
+    path = Path(task, base, _times(far, unit), least=least / far)
+    t, _ = within_budget(path, demands.budget)
+    return np.minimum(bounds, _times(t * far, unit)), t * far * largest
+
+
+def _least_promised(demands: Demands, unit: Array) -> float:
+    """Return the least factor that promises and bounds leave room for."""
+    if demands.promises is None:
+        return 0.0
+    problem, counted = demands.task.problem, np.isfinite(unit)
+    asked = np.flatnonzero(counted | np.isfinite(demands.bounds))
+    # A covariance that is bounded and minimised has two rows.
+    fixed = asked[np.isfinite(demands.bounds[asked])]
+    moving = asked[counted[asked]]
+    A = problem.rows[np.concatenate([fixed, moving])]
+    base = np.concatenate([demands.bounds[fixed], np.zeros(len(moving))])
+    grows = np.concatenate([np.zeros(len(fixed)), unit[moving]])
+    factor, _, working = least_factor(problem, demands.free, A, base, grows, demands.promises, demands.radius)
+    demands.region.working = demands.region.working.joined(working)
+    return max(factor * (1.0 + _SLACK), HAIR)
+
+
+def _least_sum(demands: Demands, base: Solution, unit: Array) -> Array:
+    if demands.promises is not None:
+        raise ValueError("LossBound(norm='sum') cannot be combined with promises to people; use norm='max'.")
+    task = replace(demands.task, region=demands.region, tol=min(demands.task.tol, HAIR))
+    none = np.where(np.isfinite(unit), 0.0, np.inf)
+    zero = task.solve(task.problem.with_bounds(-none, none), Start(base.theta, hessian=base.hessian))
+    found = least_sum(task, base, zero, unit, demands.budget)
+    return np.where(np.isfinite(unit), np.abs(task.problem.rows @ found.theta), np.inf)
+
+
+def _times(t: float, unit: Array) -> Array:
+    return np.where(np.isfinite(unit), t * np.where(np.isfinite(unit), unit, 0.0), np.inf)

@@ -1,0 +1,154 @@
+"""Several constraints at once: what a list of them means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.constraints import Constraint, LossBound, PRuleBound
+from fairmargin.notions import Condition, Notion, get_notion
+from fairmargin.penalty import CovariancePenalty
+
+__all__ = ["Several", "SeveralNotions", "as_constraint", "notion_of"]
+
+
+@dataclass(frozen=True, repr=False)
+class Several(Constraint):
+    """All of several constraints: what estimators make of ``constraint=[CovarianceBound(0.0), LossBound(0.05)]``.
+
+    Every constraint holds. What is minimised among the classifiers that satisfy all of them:
+
+    - with a ``PRuleBound``, errors: the most accurate classifier found is returned, and all others only bound;
+    - with a ``CovariancePenalty``, the loss and the price of the covariances;
+    - with a ``LossBound`` or an ``IndividualLossBound``, the covariance of the first of these in the list, under its
+      notion, and then the loss; the others only bound losses;
+    - else the loss.
+
+    "Unconstrained" keeps its meaning in all of them: the classifier without any constraint.
+
+    Parameters
+    ----------
+    constraints : sequence of Constraint
+        At least two, none of them twice.
+    """
+
+    constraints: Sequence[Constraint]
+
+    def __post_init__(self) -> None:
+        for k, one in enumerate(self.constraints):
+            if any(_alike(one, other) for other in self.constraints[:k]):
+                raise ValueError(f"The constraint {one!r} is given twice; once is enough.")
+        if self.of(CovariancePenalty) and (self.of(LossBound) or self.of(PRuleBound)):
+            other = type((self.of(LossBound) or self.of(PRuleBound))[0]).__name__
+            raise ValueError(
+                f"CovariancePenalty weighs covariance against the loss, which {other} does not minimise; ask for a "
+                "CovarianceBound beside it instead."
+            )
+        if any(rule.confidence is not None for rule in self.of(PRuleBound)):
+            raise ValueError(
+                "A p%-rule that is tested on people set aside (confidence=...) must be asked for alone: the test is "
+                "of the rule, not of other constraints."
+            )
+
+    def of(self, kind: type) -> list[Any]:
+        """Return the constraints of a kind, in their order."""
+        return [c for c in self.constraints if isinstance(c, kind)]
+
+    @property
+    def notions(self) -> SeveralNotions:
+        """The distinct notions of fairness of all constraints."""
+        return SeveralNotions([get_notion(c.notion) for c in self.constraints])
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constraints' parameters by place and name: ``"0__c"``."""
+        return {f"{k}__{name}": v for k, c in enumerate(self.constraints) for name, v in c.get_params().items()}
+
+    def set_params(self, **params: Any) -> Any:
+        """Return a list of constraints with some parameters changed (``constraint__0__c=0.1`` of an estimator)."""
+        known = self.get_params()
+        changed = list(self.constraints)
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(
+                    f"There is no constraint parameter {name!r}; there are {', '.join(map(repr, known))}."
+                )
+            place, _, inner = name.partition("__")
+            changed[int(place)] = changed[int(place)].set_params(**{inner: value})
+        return changed
+
+    def __repr__(self) -> str:
+        return repr(list(self.constraints))
+
+
+class SeveralNotions(Notion):
+    """The conditions of several notions, one notion after the other.
+
+    Parameters
+    ----------
+    notions : iterable of Notion
+        Those of equal names are taken once.
+    """
+
+    name = "several"
+    people = "several sets of people"
+    rate = "several rates"
+
+    def __init__(self, notions: Iterable[Notion]) -> None:
+        self.notions = tuple({notion.name: notion for notion in notions}.values())
+        self.needs_labels = any(notion.needs_labels for notion in self.notions)
+
+    def conditions(self, y: NDArray[np.float64]) -> tuple[Condition, ...]:
+        """Return the conditions of all notions, named by their notion."""
+        return tuple(
+            Condition(", ".join(filter(None, [notion.name, c.name])), c.people, c.counts, c.sign)
+            for notion in self.notions
+            for c in notion.conditions(y)
+        )
+
+    def belong(self, notion: Notion, conditions: Sequence[Condition]) -> NDArray[np.bool_]:
+        """Return which of the conditions made of these notions (and strata) belong to one of them."""
+        return np.array([c.name == notion.name or c.name.startswith(f"{notion.name}, ") for c in conditions])
+
+
+def as_constraint(asked: Any) -> Any:
+    """Return what ``constraint=`` asks for as one constraint: a class stands for its defaults, a list for all in it."""
+    if isinstance(asked, list | tuple):
+        if not asked:
+            raise ValueError("constraint is an empty list; for no constraint set constraint=None.")
+        each = [as_constraint(one) for one in asked]
+        wrong = [one for one in each if not isinstance(one, Constraint) or isinstance(one, Several)]
+        if wrong:
+            raise ValueError(f"A list of constraints must hold constraints only, got {wrong[0]!r} in it.")
+        return each[0] if len(each) == 1 else Several(tuple(each))
+    if isinstance(asked, type) and issubclass(asked, Constraint):
+        try:
+            return asked()
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{asked.__name__} has no defaults; give an instance, e.g. constraint=PRuleBound(80)."
+            ) from None
+    return asked
+
+
+def notion_of(constraint: Constraint | None) -> Notion:
+    """Return the notion of fairness of a constraint, or of all constraints of a list at once."""
+    if isinstance(constraint, Several):
+        notions = constraint.notions
+        return notions if len(notions.notions) > 1 else notions.notions[0]
+    return get_notion(getattr(constraint, "notion", "selection_rate"))
+
+
+def _alike(one: Constraint, other: Constraint) -> bool:
+    """Whether two constraints ask for the same."""
+    if type(one) is not type(other):
+        return False
+    return all(
+        np.array_equal(
+            np.asarray(getattr(one, f.name), dtype=object), np.asarray(getattr(other, f.name), dtype=object)
+        )
+        for f in fields(one)  # type: ignore[arg-type]
+    )
