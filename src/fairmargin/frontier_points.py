@@ -68,6 +68,11 @@ class _Points:
     """What both frontiers share: an estimator that is copied for each point, a task, the unconstrained solution."""
 
     def __init__(self, estimator: FairClassifier, data: TrainingTuple, constraint: Constraint) -> None:
+        if isinstance(estimator.constraint, list | tuple):
+            raise ValueError(
+                "A frontier is traced for one constraint, of which the notion of fairness is kept; give the "
+                "estimator one constraint instead of a list, and fit the list at the points that matter."
+            )
         with ONE_AT_A_TIME:
             self.prototype = clone(estimator).set_params(constraint=constraint)
         self.notion = getattr(constraint, "notion", CovarianceBound.notion)

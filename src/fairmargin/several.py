@@ -115,7 +115,7 @@ class SeveralNotions(Notion):
 
 
 def as_constraint(asked: Any) -> Any:
-    """Return what ``constraint=`` asks for as one constraint: a class stands for its defaults, a list for all in it."""
+    """Return what ``constraint=`` asks for as one constraint: a class stands for its defaults, a list for all."""
     if isinstance(asked, list | tuple):
         if not asked:
             raise ValueError("constraint is an empty list; for no constraint set constraint=None.")

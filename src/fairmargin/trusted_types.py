@@ -14,6 +14,7 @@ __all__ = ["trusted_types"]
 _RECORDS = (
     "fairmargin.diagnostics.Movement",
     "fairmargin.formulations.necessity.Necessity",
+    "fairmargin.formulations.several.record.ConstraintRecord",
     "fairmargin.frontier.Asked",
     "fairmargin.guarantee.record.GroupRecord",
     "fairmargin.guarantee.record.Guarantee",

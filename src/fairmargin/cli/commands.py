@@ -81,13 +81,14 @@ def train(
         Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write (- for standard output).")
     ] = Path("model.json"),
     constraint: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
             metavar="ASK",
-            help="none, covariance=0 (or =20%, or =sex:0,race:0.1), penalty=100 (or =sex:100), p-rule=80, "
-            "loss=0.05, accuracy=1%, auc=1%, profit=1%, individual=0.5, nobody-loses (or =0.5).",
+            help="none, covariance=0 (the default; or =20%, or =sex:0,race:0.1), penalty=100 (or =sex:100), "
+            "p-rule=80, loss=0.05, accuracy=1%, auc=1%, profit=1%, individual=0.5, nobody-loses (or =0.5). Given "
+            "several times, all must hold.",
         ),
-    ] = "covariance=0",
+    ] = None,
     confidence: Annotated[
         float | None,
         typer.Option(metavar="F", help="With p-rule: test the rule on the people held out, with this confidence."),
@@ -143,11 +144,11 @@ def train(
     outputs = Outputs(inputs.input_files(context.params), **files)
     with steps(quiet) as step:
         from fairmargin.tables.model_file import to_json
-        from fairmargin.tables.specifications import make_estimator, parse_constraint, parse_gains
+        from fairmargin.tables.specifications import make_estimator, parse_constraints, parse_gains
         from fairmargin.tables.study import method_of_rule
 
         class_weight = "balanced" if balanced else None
-        worth = parse_gains(gains)
+        worth, texts = parse_gains(gains), constraint or ["covariance=0"]
         asked: dict[str, Any] = {
             "confidence": confidence,
             "method": method_of_rule(rule),
@@ -157,14 +158,14 @@ def train(
         }
         unfitted = make_estimator(
             estimator,
-            parse_constraint(constraint, **asked),
+            parse_constraints(texts, **asked),
             C=regularisation,
             kernel=kernel,
             class_weight=class_weight,
             max_iter=max_iter,
         )
         step("reading")
-        settings = {"constraint": constraint}
+        settings = {"constraint": " and ".join(texts)}
         if partitioned.is_partitioned(context.params):
             model, summary = partitioned.train(context.params, unfitted, settings, step, gains=worth)
         else:

@@ -13,9 +13,10 @@ from fairmargin.formulations.outcome import Outcome, as_sure_as
 from fairmargin.formulations.task import Task, solve_task, start_at
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start, solve_with_reference
+from fairmargin.solvers.ladder import Bind
 from fairmargin.tolerances import ROUGH, TINY
 
-__all__ = ["Path", "extrapolate", "solve_covariance_bound"]
+__all__ = ["Path", "extrapolate", "solve_bounds", "solve_covariance_bound"]
 
 Array = NDArray[np.float64]
 
@@ -36,13 +37,20 @@ def solve_covariance_bound(constraint: CovarianceBound, task: Task) -> Outcome:
             bounds = np.where(np.isfinite(thresholds), bounds, np.inf)
         return problem.with_bounds(-bounds, bounds)
 
+    return solve_bounds(task, bind, constraint.relative)
+
+
+def solve_bounds(task: Task, bind: Bind, relative: bool) -> Outcome:
+    """Return the least objective under the bounds that ``bind`` makes of the unconstrained solution.
+
+    An absolute bound, if not ``relative``, needs that solution only to compare with.
+    """
     near = None if task.near is None else (start_at(task.near.unconstrained), start_at(task.near.solution))
-    # An absolute bound needs the unconstrained solution only to compare with.
-    reference_tol = 0.0 if constraint.relative else ROUGH
+    reference_tol = 0.0 if relative else ROUGH
     free, solution = solve_with_reference(
         task.problem, bind, near=near, accuracy=task.accuracy, reference_tol=reference_tol
     )
-    solution = as_sure_as(solution, free) if constraint.relative else solution
+    solution = as_sure_as(solution, free) if relative else solution
     return Outcome(solution, bind(task.problem, free), free)
 
 

@@ -120,7 +120,7 @@ class _Refinement:
         """Return the outcome on a span, without the unconstrained solution where the bounds do not depend on it."""
         if not isinstance(self.constraint, CovarianceBound):
             return solve_task(self.constraint, task)
-        bound = self.constraint.thresholds(task.sensitive)
+        bound = task.columns.repeated(self.constraint.thresholds(task.sensitive))
         if self.constraint.relative and np.any(bound[np.isfinite(bound)] > 0):
             return solve_task(self.constraint, task)
         problem = task.problem.with_bounds(-bound, bound)

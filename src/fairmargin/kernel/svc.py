@@ -23,6 +23,7 @@ from fairmargin.kernel.span import Span
 from fairmargin.losses import Loss, get_loss
 from fairmargin.penalty import CovariancePenalty
 from fairmargin.problem import Certificate
+from fairmargin.several import Several
 from fairmargin.validation import TrainingData, validate_features
 
 __all__ = ["FairSVC"]
@@ -211,7 +212,8 @@ class FairSVC(FairClassifier):
         parameters = KernelParameters.of(self, self.approximation_tol, "approximation_tol")
         if not self._refines(parameters, len(span.gram)):
             return task
-        if constraint is None or isinstance(constraint, CovarianceBound | CovariancePenalty):
+        parts = constraint.constraints if isinstance(constraint, Several) else [constraint]
+        if all(one is None or isinstance(one, CovarianceBound | CovariancePenalty) for one in parts):
             return refine(task, constraint, parameters.tol)
         task = refine(task, CovarianceBound(0.0), parameters.tol)
         assert isinstance(task.feature_map, Span)

@@ -31,6 +31,7 @@ _CONSTRAINTS = {
 }
 _RECORDS = {
     "Certificate": "fairmargin.problem",
+    "ConstraintRecord": "fairmargin.formulations.several.record",
     "GroupRecord": "fairmargin.guarantee.record",
     "Guarantee": "fairmargin.guarantee.record",
     "Movement": "fairmargin.diagnostics",

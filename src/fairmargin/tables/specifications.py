@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,9 @@ from fairmargin.formatting import shorten
 from fairmargin.penalty import CovariancePenalty
 from fairmargin.performance import PerformanceBound, check_gains
 from fairmargin.report.candidates import Selection
+from fairmargin.several import as_constraint
 
-__all__ = ["ESTIMATORS", "make_estimator", "parse_constraint", "parse_gains", "parse_selection"]
+__all__ = ["ESTIMATORS", "make_estimator", "parse_constraint", "parse_constraints", "parse_gains", "parse_selection"]
 
 ESTIMATORS = ("logistic", "linear-svm", "squared-hinge", "svm")
 _CONSTRAINTS = (
@@ -117,6 +118,28 @@ def _parse(text: str, method: str, min_people: int, gains: Mapping[str, float] |
     except ValueError as error:
         raise DataError(f"The constraint {shorten(text)!r} is not understood: {error}", field="constraint") from None
     raise DataError(f"There is no constraint {shorten(text)!r}; ask for one of {_CONSTRAINTS}.", field="constraint")
+
+
+def parse_constraints(texts: Sequence[str], *, confidence: float | None = None, **rule: Any) -> Any:
+    """Return the constraint that a text asks for, or the list of those of several texts; parameters as above.
+
+    Examples
+    --------
+    >>> [type(one).__name__ for one in parse_constraints(["p-rule=80", "nobody-loses"])]
+    ['PRuleBound', 'IndividualLossBound']
+    """
+    if len(texts) == 1:
+        return parse_constraint(texts[0], confidence=confidence, **rule)
+    if confidence is not None:
+        raise DataError("A confidence is for one p%-rule alone, not beside other constraints.", field="confidence")
+    each = [parse_constraint(text, **rule) for text in texts]
+    if None in each:
+        raise DataError("The constraint 'none' cannot be combined with others.", field="constraint")
+    try:
+        as_constraint(each)
+    except ValueError as error:
+        raise DataError(str(error), field="constraint") from None
+    return each
 
 
 def parse_selection(text: str, gains: Mapping[str, float] | None = None) -> Selection:

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound
+from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
 from fairmargin.exceptions import InfeasibleError
-from fairmargin.formulations.individual import BINDING, reference_solution
+from fairmargin.formulations.covariance import solve_bounds
+from fairmargin.formulations.individual import BINDING, reference_solution, relative_increase
 from fairmargin.formulations.outcome import Outcome, as_sure_as
 from fairmargin.formulations.promises import PromisesInMemory
 from fairmargin.formulations.several.convex import check_feasible, solve_convex
 from fairmargin.formulations.several.demands import Demands
 from fairmargin.formulations.several.record import ConstraintRecord
 from fairmargin.formulations.task import Task, solve_task
-from fairmargin.problem import largest
+from fairmargin.problem import Problem, Solution, largest
 from fairmargin.several import Several
 
 __all__ = ["ConstraintRecord", "SeveralOutcome", "solve_several"]
@@ -52,6 +53,10 @@ class SeveralOutcome(Outcome):
 @solve_task.register
 def solve_several(constraint: Several, task: Task) -> Outcome:
     """Return the classifier that all constraints leave, at the least of what the list says is minimised."""
+    if constraint.of(PRuleBound):
+        raise ValueError("A PRuleBound cannot be combined with other constraints yet; ask for it alone.")
+    if len(constraint.of(CovarianceBound)) == len(constraint.constraints):
+        return _solve_bounds(constraint, task)
     free = reference_solution(task)
     demands = Demands(constraint, task, free, constraint.notions)
     try:
@@ -59,12 +64,33 @@ def solve_several(constraint: Several, task: Task) -> Outcome:
     except InfeasibleError as error:
         raise InfeasibleError(f"{error} {_conflict(demands)}") from None
     problem, solution, factor = solve_convex(demands, base)
-    solution = as_sure_as(solution, free)
-    increase = solution.objective / free.objective - 1.0 if free.objective > 0 else np.nan
+    return _outcome(demands, problem, as_sure_as(solution, free), factor)
+
+
+def _solve_bounds(constraint: Several, task: Task) -> SeveralOutcome:
+    """Return the least loss under bounds on covariances alone, which contradict nothing: zero keeps them all."""
+
+    def bind(problem: Problem, free: Solution) -> Problem:
+        bounds = Demands(constraint, replace(task, problem=problem), free, constraint.notions).bounds
+        return problem.with_bounds(-bounds, bounds)
+
+    found = solve_bounds(task, bind, any(c.relative for c in constraint.of(CovarianceBound)))
+    assert found.unconstrained is not None
+    demands = Demands(constraint, task, found.unconstrained, constraint.notions)
+    return _outcome(demands, found.problem, found.solution, None)
+
+
+def _outcome(demands: Demands, problem: Problem, solution: Solution, factor: float | None) -> SeveralOutcome:
+    free = demands.free
     outcome = SeveralOutcome(
-        solution, problem, free, factor=factor, loss_increase=increase, promises=demands.promises
+        solution,
+        problem,
+        free,
+        factor=factor,
+        loss_increase=relative_increase(solution, free),
+        promises=demands.promises,
     )
-    records = tuple(_record(c, demands, outcome) for c in constraint.constraints)
+    records = tuple(_record(c, demands, outcome) for c in demands.asked.constraints)
     return replace(outcome, constraints=records)
 
 
