@@ -48,6 +48,11 @@ class Several(Constraint):
                 f"CovariancePenalty weighs covariance against the loss, which {other} does not minimise; ask for a "
                 "CovarianceBound beside it instead."
             )
+        if self.of(LossBound) and self.of(PRuleBound):
+            raise ValueError(
+                "A PRuleBound is searched for by accuracy, with the intercept moved, which a LossBound does not "
+                "follow; ask for CovarianceBound or IndividualLossBound beside a rule."
+            )
         if any(rule.confidence is not None for rule in self.of(PRuleBound)):
             raise ValueError(
                 "A p%-rule that is tested on people set aside (confidence=...) must be asked for alone: the test is "

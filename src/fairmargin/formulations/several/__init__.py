@@ -14,9 +14,12 @@ from fairmargin.formulations.covariance import solve_bounds
 from fairmargin.formulations.individual import BINDING, reference_solution, relative_increase
 from fairmargin.formulations.outcome import Outcome, as_sure_as
 from fairmargin.formulations.promises import PromisesInMemory
+from fairmargin.formulations.prule import PRuleOutcome
+from fairmargin.formulations.prule.judge import make_judge
 from fairmargin.formulations.several.convex import check_feasible, solve_convex
 from fairmargin.formulations.several.demands import Demands
 from fairmargin.formulations.several.record import ConstraintRecord
+from fairmargin.formulations.several.rules import solve_rules
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Problem, Solution, largest
 from fairmargin.several import Several
@@ -44,17 +47,29 @@ class SeveralOutcome(Outcome):
     factor: float | None = None
     loss_increase: float = 0.0
     promises: PromisesInMemory | None = field(default=None, metadata={"fitted": False})
+    rules: PRuleOutcome | None = field(default=None, metadata={"fitted": False})
 
     def broken(self, scores: Array) -> Array:
-        """Return by how much each promise is broken by scores; negative where it is kept."""
-        return np.empty(0) if self.promises is None else -self.promises.slack(scores)
+        """Return by how much each promise and rule is broken by scores; negative where it is kept."""
+        promised = np.empty(0) if self.promises is None else -self.promises.slack(scores)
+        return promised if self.rules is None else np.append(promised, self.rules.broken(scores))
+
+    def warn(self, scores: Array) -> None:
+        """Warn as the search of the rules does, where there are any."""
+        super().warn(scores) if self.rules is None else self.rules.warn(scores)
+
+    def fitted_attributes(self) -> dict[str, Any]:
+        """Return the fitted attributes, with those of the first rule where there are rules."""
+        own = super().fitted_attributes()
+        if self.rules is None:
+            return own
+        found = replace(self.rules, solution=self.solution)
+        return own | found.fitted_attributes()
 
 
 @solve_task.register
 def solve_several(constraint: Several, task: Task) -> Outcome:
     """Return the classifier that all constraints leave, at the least of what the list says is minimised."""
-    if constraint.of(PRuleBound):
-        raise ValueError("A PRuleBound cannot be combined with other constraints yet; ask for it alone.")
     if len(constraint.of(CovarianceBound)) == len(constraint.constraints):
         return _solve_bounds(constraint, task)
     free = reference_solution(task)
@@ -63,6 +78,8 @@ def solve_several(constraint: Several, task: Task) -> Outcome:
         base = check_feasible(demands)
     except InfeasibleError as error:
         raise InfeasibleError(f"{error} {_conflict(demands)}") from None
+    if demands.rules:
+        return _solve_rules(demands, base)
     problem, solution, factor = solve_convex(demands, base)
     return _outcome(demands, problem, as_sure_as(solution, free), factor)
 
@@ -78,6 +95,21 @@ def _solve_bounds(constraint: Several, task: Task) -> SeveralOutcome:
     assert found.unconstrained is not None
     demands = Demands(constraint, task, found.unconstrained, constraint.notions)
     return _outcome(demands, found.problem, found.solution, None)
+
+
+def _solve_rules(demands: Demands, base: Solution) -> SeveralOutcome:
+    """Return the most accurate classifier found that keeps the rules and everything else."""
+    try:
+        found = solve_rules(demands, base)
+    except InfeasibleError as error:
+        raise InfeasibleError(f"{error} {_conflict(demands)}") from None
+    bounds, problem = demands.bounds, demands.task.problem
+    multipliers = np.full(problem.n_rows, np.nan)
+    if found.path != "decisions":  # those of the covariance path belong to no bound that was asked for
+        multipliers = np.zeros(problem.n_rows)
+    solution = replace(found.solution, multipliers=multipliers)
+    outcome = _outcome(demands, problem.with_bounds(-bounds, bounds), solution, None)
+    return replace(outcome, rules=found)
 
 
 def _outcome(demands: Demands, problem: Problem, solution: Solution, factor: float | None) -> SeveralOutcome:
@@ -110,7 +142,9 @@ def _is_feasible(demands: Demands | None) -> bool:
     if demands is None:
         return True
     try:
-        check_feasible(demands)
+        base = check_feasible(demands)
+        if demands.rules:
+            solve_rules(demands, base)
     except InfeasibleError:
         return False
     return True
@@ -134,6 +168,10 @@ def _record(constraint: Constraint, demands: Demands, outcome: SeveralOutcome) -
     elif isinstance(constraint, LossBound):
         violation = max(outcome.loss_increase - constraint.gamma, 0.0)
         figures["loss_increase"] = outcome.loss_increase
+    elif isinstance(constraint, PRuleBound):
+        judge = make_judge(constraint, demands.part([constraint]))
+        violation = max(judge.rule.level - judge.reached(outcome.solution.scores), 0.0)
+        figures["p_rule"], figures["cv_score"] = judge.measures(outcome.solution.scores)
     elif isinstance(constraint, IndividualLossBound):
         slack = demands.promised(constraint)[0].slack(outcome.solution.scores)
         violation = largest(-slack)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 
@@ -58,7 +59,7 @@ class Demands:
         belong = self.notions.belong(get_notion(constraint.notion), columns.conditions)
         return np.repeat(belong, len(columns.sensitive.labels))
 
-    def part(self, constraints: list[Constraint]) -> Task:
+    def part(self, constraints: Sequence[Constraint]) -> Task:
         """Return the task with the rows of the notions of some constraints only."""
         chosen = np.any([self.columns(c) for c in constraints], axis=0)
         problem, columns = self.task.problem, self.task.columns

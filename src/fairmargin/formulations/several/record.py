@@ -29,7 +29,7 @@ class ConstraintRecord:
         decisions.
     figures : dict
         What else there is to tell: ``loss_increase`` of ``LossBound``, ``binding`` (how many promises are kept
-        with no room to spare) of ``IndividualLossBound``, ``p_rule`` or ``difference`` of ``PRuleBound``.
+        with no room to spare) of ``IndividualLossBound``, ``p_rule`` and ``cv_score`` of ``PRuleBound``.
     """
 
     constraint: Any

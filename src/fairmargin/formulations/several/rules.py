@@ -1,0 +1,137 @@
+"""Rules on decisions beside other constraints: the search of a p%-rule among the classifiers that satisfy the others.
+
+Every candidate is solved within the region of the convex constraints. Its cut must keep the promises too, and bounds
+on covariances that depend on the intercept: an interval of thresholds. Several rules are judged together, each under
+its own notion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.exceptions import InfeasibleError
+from fairmargin.formulations.prule import PRuleOutcome
+from fairmargin.formulations.prule.families import unconstrained_candidate
+from fairmargin.formulations.prule.judge import TIED, Cut, Judge, make_judge
+from fairmargin.formulations.prule.outcome import make_outcome
+from fairmargin.formulations.prule.search import Found, find_classifier
+from fairmargin.formulations.several.demands import Demands
+from fairmargin.problem import Solution
+from fairmargin.tolerances import HAIR
+
+__all__ = ["JointJudge", "solve_rules"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class JointJudge(Judge):
+    """Judges decisions by several rules at once, at cuts that the other constraints allow.
+
+    Parameters
+    ----------
+    parts : tuple of Judge
+        One per rule; the first gives :attr:`rule`.
+    demands : Demands
+        The other constraints.
+    """
+
+    parts: tuple[Judge, ...] = ()
+    demands: Demands | None = field(default=None, compare=False)
+
+    def reached(self, scores: Array) -> float:
+        """Return the level of the first rule, less what any rule is missed by."""
+        short = min(part.reached(scores) - part.rule.level for part in self.parts)
+        return min(self.parts[0].reached(scores), self.rule.level + short)
+
+    def look(self, scores: Array, floor: float = 0.0) -> tuple[Cut | None, float]:
+        """Return the best allowed cut that keeps all rules, and the accuracy of the best allowed one without them."""
+        least, most = self.allowed(scores)
+        if not self.may_cut:
+            keeps = self.keeps(scores) and not self.is_constant(scores)
+            return (Cut(self.people.accuracy(scores >= 0), 0.0) if keeps else None), 1.0
+        ranking = self.people.rank(scores)
+        cuts = np.arange(len(ranking.accuracy))
+        thresholds = np.clip(ranking.thresholds(cuts), *_open(least, most))
+        last = ranking.accepted - 1
+        # A threshold at an end of what is allowed may still divide the same people.
+        divides = (thresholds <= ranking.scores[last]) & (thresholds > ranking.scores[last + 1])
+        cuts = cuts[divides & (least <= most)]
+        ceiling = float(ranking.accuracy[cuts].max(initial=0.0))
+        cuts = cuts[ranking.accuracy[cuts] >= floor]
+        for part in self.parts:
+            if len(cuts):
+                cuts = cuts[part.levels(part.people.rank(scores), cuts) >= part.rule.level]
+        if not len(cuts):
+            return None, ceiling
+        best = cuts[ranking.accuracy[cuts] >= ranking.accuracy[cuts].max() - TIED]
+        nearest = best[int(np.argmin(np.abs(thresholds[best])))]
+        return Cut(float(ranking.accuracy[nearest]), float(thresholds[nearest])), ceiling
+
+    def keeps(self, scores: Array) -> bool:
+        """Whether the decisions ``scores >= 0`` reach all rules and keep what else is asked."""
+        least, most = self.allowed(scores)
+        return least <= 0.0 <= most and all(part.keeps(scores) for part in self.parts)
+
+    def constant_cut(self, scores: Array) -> Cut | None:
+        """Return the better of the cuts that accept everybody and nobody, where one is allowed."""
+        cut = super().constant_cut(scores)
+        least, most = self.allowed(scores)
+        return cut if cut is not None and least <= cut.threshold <= most else None
+
+    def allowed(self, scores: Array) -> tuple[float, float]:
+        """Return the least and the largest threshold that the other constraints allow for a ranking."""
+        assert self.demands is not None
+        least, most = -np.inf, np.inf
+        if self.demands.promises is not None:
+            least, most = self.demands.promises.cuts(scores)
+        low, high = self._covariance_cuts(scores)
+        return max(least, low), min(most, high)
+
+    def _covariance_cuts(self, scores: Array) -> tuple[float, float]:
+        """Return the thresholds within the bounds on covariances; the intercept enters those of wrong decisions."""
+        assert self.demands is not None
+        task, bounds = self.demands.task, self.demands.bounds
+        bounded = np.isfinite(bounds)
+        if not np.any(bounded):
+            return -np.inf, np.inf
+        covariance, slope = task.covariance(scores)[bounded], task.covariance(np.ones_like(scores))[bounded]
+        size = np.abs(task.centred[:, bounded]).mean(axis=0)
+        room = HAIR * size * (1.0 + float(np.abs(scores).max()))  # what is within a bound but for rounding is within
+        moves = np.abs(slope) > HAIR * size
+        upper = bounds[bounded] + room
+        if np.any(np.abs(covariance[~moves]) > upper[~moves]):  # a candidate whose problem has no solution
+            return np.inf, -np.inf
+        ends = [(covariance[moves] + side * upper[moves]) / slope[moves] for side in (-1.0, 1.0)]
+        return float(np.max(np.minimum(*ends), initial=-np.inf)), float(np.min(np.maximum(*ends), initial=np.inf))
+
+
+def _open(least: float, most: float) -> tuple[float, float]:
+    """Return an interval as ``clip`` takes it, also where it is empty."""
+    return least, max(least, most)
+
+
+def solve_rules(demands: Demands, base: Solution) -> PRuleOutcome:
+    """Return the most accurate classifier found that keeps all rules; ``base`` has the least loss in the region."""
+    rules = demands.rules
+    task = replace(demands.part(rules), region=demands.region)
+    parts = tuple(make_judge(rule, demands.part([rule])) for rule in rules)
+    whole = make_judge(rules[0], task)
+    judge = JointJudge(whole.people, whole.rule, whole.may_cut, whole.smooth_below, parts, demands)
+    base = replace(base, multipliers=np.zeros(task.problem.n_rows), scores=task.problem.design.matvec(base.theta))
+    best = find_classifier(task, judge, base, rules[0].path)
+    constant = judge.constant_cut(base.scores)
+    if constant is not None and (best is None or best.accuracy < constant.accuracy):
+        best = Found(unconstrained_candidate(base), constant)
+    if best is None:
+        raise InfeasibleError(
+            f"No classifier found that satisfies the other constraints reaches {_told(parts)} on the training data."
+        )
+    return make_outcome(task, judge, best, base)
+
+
+def _told(parts: tuple[Judge, ...]) -> str:
+    return " and ".join(f"a {part.rule.text}" for part in parts)
