@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.constraints import Constraint, LossBound, PRuleBound
+from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
 from fairmargin.notions import Condition, Notion, get_notion
 from fairmargin.penalty import CovariancePenalty
 
 __all__ = ["Several", "SeveralNotions", "as_constraint", "notion_of"]
+
+_COMBINED = (CovarianceBound, CovariancePenalty, LossBound, IndividualLossBound, PRuleBound)
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,6 +41,10 @@ class Several(Constraint):
     constraints: Sequence[Constraint]
 
     def __post_init__(self) -> None:
+        for one in self.constraints:
+            if not isinstance(one, _COMBINED):
+                known = ", ".join(kind.__name__ for kind in _COMBINED)
+                raise ValueError(f"{type(one).__name__} must be asked for alone; lists take {known}.")
         for k, one in enumerate(self.constraints):
             if any(_alike(one, other) for other in self.constraints[:k]):
                 raise ValueError(f"The constraint {one!r} is given twice; once is enough.")
