@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairmargin.cards import model_card
     from fairmargin.constraints import CovarianceBound, IndividualLossBound, LossBound, PRuleBound
-    from fairmargin.displays import ErrorRateDisplay, GainLossDisplay, GroupRateDisplay
+    from fairmargin.displays import ErrorRateDisplay, FrontierDisplay, GainLossDisplay, GroupRateDisplay
     from fairmargin.exceptions import (
         ApproximationWarning,
         CovarianceWarning,
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         SmallGroupWarning,
         TrivialClassifierWarning,
     )
-    from fairmargin.frontier import FairnessFrontier, FrontierDisplay
+    from fairmargin.frontier import FairnessFrontier
     from fairmargin.guarantee import Guarantee, certify
     from fairmargin.guarantee.wrapper import CertifiedClassifier
     from fairmargin.kernel import FairSVC, KernelFeatures
@@ -58,7 +58,7 @@ _HOME = {
     "FairSVC": "kernel",
     "FairTreeClassifier": "trees",
     "FairnessFrontier": "frontier",
-    "FrontierDisplay": "frontier",
+    "FrontierDisplay": "displays",
     "GroupMeansBound": "regression",
     "GainLossDisplay": "displays",
     "GroupRateDisplay": "displays",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.inputs import check_container
+from fairmargin.named_people import as_mask, in_groups
 from fairmargin.notions import Notion, get_notion
 from fairmargin.sensitive import Sensitive
 
@@ -296,8 +296,8 @@ class IndividualLossBound(Constraint):
         if isinstance(asked, str):
             return accepted.copy()
         if isinstance(asked, Mapping):
-            return accepted & _in_groups(sensitive, asked)
-        mask = _as_mask(asked, n_given)[rows]
+            return accepted & in_groups(sensitive, asked, "keep_positive")
+        mask = as_mask(asked, n_given, "keep_positive")[rows]
         refused = int(np.sum(mask & ~accepted))
         if refused:
             raise ValueError(
@@ -470,43 +470,3 @@ def check_gamma(gamma: Any, allow_inf: bool = False) -> None:
         raise ValueError(f"gamma must be a number, got {gamma!r}.")
     if not float(gamma) >= 0 or (np.isinf(float(gamma)) and not allow_inf):
         raise ValueError(f"gamma must be zero or positive{'' if allow_inf else ' and finite'}, got {gamma!r}.")
-
-
-def _in_groups(sensitive: Sensitive, asked: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """Return who is in all of the groups that ``asked`` names."""
-    by_name = {a.name: a for a in sensitive.attributes}
-    inside = None
-    for name, wanted in asked.items():
-        if name not in by_name:
-            known = ", ".join(map(repr, by_name))
-            raise ValueError(f"keep_positive names the attribute {name!r}; the known ones are {known}.")
-        attribute = by_name[name]
-        if attribute.codes is None:
-            raise ValueError(f"keep_positive names {name!r}, which is numeric and has no groups.")
-        values = list(wanted) if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
-        for value in values:
-            _column_category(attribute, value)  # raises where there is no such category
-        chosen = np.isin(attribute.codes, [attribute.categories.index(v) for v in values])
-        inside = chosen if inside is None else inside & chosen
-    if inside is None:
-        raise ValueError("keep_positive is an empty mapping; name at least one attribute.")
-    return inside
-
-
-def _as_mask(asked: Any, n: int) -> NDArray[np.bool_]:
-    """Return a mask of n people from a mask or from indices."""
-    check_container(asked, "keep_positive")
-    people = np.asarray(asked)
-    if people.ndim != 1:
-        raise ValueError(f"keep_positive must have one dimension, got {people.ndim}.")
-    if people.dtype == bool:
-        if len(people) != n:
-            raise ValueError(f"keep_positive has {len(people)} entries, but there are {n} people in X.")
-        return people
-    mask = np.zeros(n, dtype=bool)
-    if people.size == 0:
-        return mask
-    if not np.issubdtype(people.dtype, np.integer) or people.min() < 0 or people.max() >= n:
-        raise ValueError(f"keep_positive must be a mask or indices from 0 to {n - 1}.")
-    mask[people] = True
-    return mask

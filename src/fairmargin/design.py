@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -28,10 +27,8 @@ __all__ = [
     "Design",
     "PassCount",
     "SparseDesign",
+    "column_moments",
     "make_design",
-    "reduce_few_rows",
-    "reduce_rank",
-    "reduce_wide",
 ]
 
 Array = NDArray[np.float64]
@@ -39,8 +36,6 @@ Array = NDArray[np.float64]
 _BLOCK_BYTES = 1 << 19  # a block of rows and its weighted copy stay in the second-level cache
 _ROWS, _PART_BYTES = 4096, 1 << 22  # rows of X that a Gram matrix takes at a time: fewer of wide ones
 _SUMMED = 1 << 14  # rows over which sums in single precision are good enough; the rest is summed up in double
-_LEAST_EIGENVALUE = 1e-5  # of X X', relative to the largest, for which its coordinates have eleven digits
-_SMALL_ENTRIES = 1 << 21  # of a sparse matrix that may be written out: 16 MB
 _SINGLE_ENTRIES = 50_000_000  # of a matrix worth a copy in single precision
 _TINY = 1e-12  # columns smaller or, turned over, larger than this leave the range of float32 when squared
 # Seconds, measured: per multiplication of a Gram matrix formed densely, per pair of entries in a row of one formed
@@ -417,10 +412,10 @@ def make_design(X: Any, fit_intercept: bool = True) -> Any:
         X = X.astype(np.float64, copy=False)  # products would widen it every time
         scale = np.sqrt(_squared(X).T @ np.full(n, 1.0 / n))
         return SparseDesign(X, np.zeros(d), _usable(scale, fit_intercept), fit_intercept)
-    mean, spread = _moments(X[:: max(1, n // 1000)])
+    mean, spread = column_moments(X[:: max(1, n // 1000)])
     still = np.flatnonzero(spread == 0)  # constant in the sample; perhaps not in all rows
     if len(still):
-        mean[still], spread[still] = _moments(X[:, still])
+        mean[still], spread[still] = column_moments(X[:, still])
     mu = np.zeros(d)
     if fit_intercept:
         # A constant column is the intercept once more: shifting it to zero takes it out of the problem.
@@ -439,7 +434,7 @@ def _squared(X: Any) -> Any:
     return sp.csr_array((X.data**2, X.indices, X.indptr), shape=X.shape)
 
 
-def _moments(X: Any) -> tuple[Array, Array]:
+def column_moments(X: Any) -> tuple[Array, Array]:
     """Return mean and standard deviation per column: exactly its value and 0 for a constant one."""
     if sp.issparse(X):
         X = X.tocsc()
@@ -454,88 +449,3 @@ def _moments(X: Any) -> tuple[Array, Array]:
         low, high = X.min(axis=0), X.max(axis=0)
         spread = np.where(low == high, 0.0, spread)
     return np.where(low == high, low, mean), spread
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """Features ``F = X Q`` in an orthonormal basis ``Q`` (d, r) of the row space: ``w = Q beta``, ``|w| =
-    |beta|``."""
-
-    features: Array
-    basis: Array
-
-    def expand(self, beta: Array) -> Array:
-        """Return ``w = Q beta``."""
-        return self.basis @ beta
-
-
-def reduce_wide(X: Any) -> Reduction:
-    """Rewrite a matrix with more columns than rows in at most N orthonormal coordinates, exactly.
-
-    The optimum lies in the row space of ``X`` (the covariance rows are in it too), so nothing is lost and
-    the Newton systems shrink from d x d to N x N.
-    """
-    X = X.toarray() if sp.issparse(X) else X  # the basis is as large, and dense
-    Q, R = scipy.linalg.qr(np.asarray(X, dtype=np.float64).T, mode="economic", check_finite=False)
-    return Reduction(np.ascontiguousarray(R.T), Q)
-
-
-@dataclass(frozen=True)
-class GramReduction:
-    """The same for a sparse matrix: features ``F = U S^(1/2)`` of ``X X' = U S U'``, with ``Q = X' U S^(-1/2)``
-    unformed."""
-
-    features: Array
-    X: Any
-    coordinates: Array
-
-    def expand(self, beta: Array) -> Array:
-        """Return ``w = Q beta``."""
-        return np.asarray(self.X.T @ (self.coordinates @ beta))
-
-
-def reduce_few_rows(X: Any) -> Reduction | GramReduction | None:
-    """Rewrite a sparse matrix with few rows and more columns in as many coordinates as it has rows.
-
-    ``X X'`` has the square of the condition number of ``X``: where that costs more than five digits (columns of very
-    different sizes, dependent rows), a small matrix is written out and a large one, None, is left as it is.
-    """
-    X = X.astype(np.float64, copy=False)
-    values, vectors = scipy.linalg.eigh((X @ X.T).toarray(), check_finite=False)
-    if values[0] > _LEAST_EIGENVALUE * values[-1]:
-        size = np.sqrt(values)
-        return GramReduction(vectors * size, X, vectors / size)
-    return reduce_wide(X.toarray()) if X.shape[0] * X.shape[1] <= _SMALL_ENTRIES else None
-
-
-def reduce_rank(X: Any, fit_intercept: bool) -> Reduction | None:
-    """Rewrite a matrix with dependent columns in as many coordinates as its rank; None if they are independent.
-
-    Without a penalty, dependent columns leave the coefficients undetermined. In these coordinates they are
-    determined, and ``w = Q beta`` is the one of least norm among all that give the same scores. With an intercept
-    the row space is that of the centred columns: a constant column is the intercept once more and gets a
-    coefficient of zero.
-
-    The rank is decided on columns of unit norm, as ``numpy.linalg.matrix_rank`` does, from the triangular factor of
-    a QR decomposition taken block by block.
-    """
-    n, d = X.shape
-    mean = _moments(X)[0] if fit_intercept else np.zeros(d)
-    R = np.empty((0, d))
-    size = max(256, _PART_BYTES // (8 * d), d)
-    for start in range(0, n, size):
-        part = X[start : start + size]
-        part = np.asarray(part.toarray() if sp.issparse(part) else part, dtype=np.float64) - mean
-        R = scipy.linalg.qr(np.vstack([R, part]), mode="r", check_finite=False)[0][:d]
-    norm = np.sqrt(np.einsum("ij,ij->j", R, R))
-    # Centring leaves rounding of the size of the mean: a column with no more than that is constant.
-    rounding = max(n, d) * np.finfo(float).eps
-    norm = np.where(norm <= rounding * (norm + np.sqrt(n) * np.abs(mean)), 0.0, norm)
-    scaled = R / np.where(norm > 0, norm, np.inf)
-    _, values, Vt = scipy.linalg.svd(scaled, full_matrices=False, check_finite=False)
-    rank = int(np.sum(values > rounding * values.max(initial=0.0)))
-    if rank == d:
-        return None
-    # The row space of X is that of the scaled columns, scaled back.
-    basis = scipy.linalg.qr((Vt[:rank] * norm).T, mode="economic", check_finite=False)[0]
-    return Reduction(np.ascontiguousarray(X @ basis), basis)

@@ -1,22 +1,28 @@
-"""Drawings of decisions by group, in scikit-learn's Display style.
+"""Drawings of decisions by group and of frontiers, in scikit-learn's Display style.
 
-Each class has ``from_predictions``, ``from_estimator`` and ``plot``; drawing needs matplotlib.
+Each class has ``from_predictions`` and ``from_estimator``, or ``from_frontier``, and ``plot``. Drawing needs
+matplotlib.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.audit.errors import ERROR_RATES
 from fairmargin.decisions import count_groups
 from fairmargin.rate_statistics import rate_interval
 from fairmargin.sensitive import encode_sensitive
 
-__all__ = ["ErrorRateDisplay", "GainLossDisplay", "GroupRateDisplay"]
+if TYPE_CHECKING:
+    from fairmargin.frontier import FairnessFrontier
+
+__all__ = ["ErrorRateDisplay", "FrontierDisplay", "GainLossDisplay", "GroupRateDisplay"]
 
 
 class _GroupDisplay:
@@ -244,3 +250,84 @@ def _rates(outcome: Any, among: Any, sensitive_features: Any, confidence: float)
             names = {"attribute": attribute.name, "group": str(group), "people": int(n)}
             rows.append({**names, "rate": k / n if n else np.nan, "low": low, "high": high})
     return rows
+
+
+class FrontierDisplay:
+    """A drawing of a frontier, in scikit-learn's Display style.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        ``table_`` of a frontier.
+    x, y : str
+        What is drawn: "p_rule", "accuracy", "cv_score", or a column of the table.
+    on : list of str
+        The data sets to draw.
+
+    Attributes
+    ----------
+    ax_ , figure_ : matplotlib axes and figure
+    lines_ : list of matplotlib lines
+
+    See Also
+    --------
+    FairnessFrontier : Its ``plot`` returns one.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fairmargin import FrontierDisplay
+    >>> table = pd.DataFrame({"train_p_rule": [40.0, 80.0], "train_accuracy": [0.85, 0.83]})
+    >>> FrontierDisplay(table, on=["train"]).x
+    'p_rule'
+    """
+
+    def __init__(self, table: pd.DataFrame, *, x: str = "p_rule", y: str = "accuracy", on: list[str]) -> None:
+        self.table, self.x, self.y, self.on = table, x, y, on
+
+    @classmethod
+    def from_frontier(
+        cls,
+        frontier: FairnessFrontier,
+        *,
+        x: str = "p_rule",
+        y: str = "accuracy",
+        on: str | None = None,
+        ax: Any = None,
+    ) -> FrontierDisplay:
+        """Draw a fitted frontier, on all data sets it was measured on or on the one called ``on``."""
+        check_is_fitted(frontier)
+        ending = "_accuracy"
+        sets = [c[: -len(ending)] for c in map(str, frontier.table_) if c.endswith(ending)] if on is None else [on]
+        return cls(frontier.table_, x=x, y=y, on=sets).plot(ax=ax)
+
+    def plot(self, ax: Any = None, **line_options: Any) -> FrontierDisplay:
+        """Draw on ``ax``, or on new axes."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ImportError('Drawing needs matplotlib: pip install "fairmargin[plot]".') from None
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        self.lines_ = []
+        for name, style in zip(self.on, ["-o", "--s", ":^", "-.d"] * 8, strict=False):
+            options = {"markersize": 3.5, "label": name} | line_options
+            self.lines_ += ax.plot(self._values(self.x, name), self._values(self.y, name), style, **options)
+        ax.set_xlabel(_axis_name(self.x))
+        ax.set_ylabel(_axis_name(self.y))
+        ax.grid(alpha=0.3)
+        if len(self.on) > 1:
+            ax.legend()
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _values(self, what: str, name: str) -> NDArray[np.float64]:
+        for column in (f"{name}_{what}", what):
+            if column in self.table:
+                return self.table[column].to_numpy()
+        raise ValueError(f"The frontier's table has no {what!r}; its columns are {', '.join(map(str, self.table))}.")
+
+
+def _axis_name(what: str) -> str:
+    names = {"p_rule": "p%-rule (percent)", "accuracy": "accuracy", "cv_score": "CV score (difference of rates)"}
+    return names.get(what, what.replace("_", " "))

@@ -16,13 +16,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairmargin.constraints import Constraint
-from fairmargin.design import make_design, reduce_few_rows, reduce_rank, reduce_wide
+from fairmargin.design import make_design
 from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.region import Region
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.losses import Loss, SmoothedHingeLoss
 from fairmargin.notions import Compared, Notion, SelectionRate, compare
 from fairmargin.problem import Problem, Solution
+from fairmargin.row_space import reduce_few_rows, reduce_rank, reduce_wide
 from fairmargin.sensitive import Sensitive
 from fairmargin.solvers import Accuracy, Start, in_single_precision, solve
 from fairmargin.validation import TrainingData

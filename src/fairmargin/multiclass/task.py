@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import Constraint, CovarianceBound
-from fairmargin.design import make_design, reduce_rank, reduce_wide
+from fairmargin.design import make_design
 from fairmargin.formulations.task import covariance_rows
 from fairmargin.multiclass.newton import SUBSAMPLE_GAP, MultinomialSolution, solve_multinomial, subsample
 from fairmargin.multiclass.problem import MultinomialProblem, class_rows
 from fairmargin.notions import Notion, compare, get_notion
+from fairmargin.row_space import reduce_rank, reduce_wide
 from fairmargin.sensitive import Sensitive
 from fairmargin.tolerances import ROUGH
 
