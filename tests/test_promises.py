@@ -19,6 +19,7 @@ from fairmargin import (
     p_rule,
 )
 from fairmargin.datasets import make_linear_synthetic
+from fairmargin.exceptions import FavourableClassWarning
 from fairmargin.losses import LogisticLoss
 
 quiet = pytest.mark.filterwarnings("ignore::fairmargin.SmallGroupWarning", "ignore::fairmargin.CovarianceWarning")
@@ -115,7 +116,8 @@ def test_a_label_nobody_has_is_not_fair():
         cv_score(None, ["yes", "no", "yes", "yes"], sensitive_features=list("aabb"), pos_label="Yes")
     with pytest.raises(ValueError, match="not among the labels"):
         cv_score(None, [1, 0, 1, 1], sensitive_features=list("aabb"), pos_label="1")
-    assert cv_score([-1, 0, -1, 0], [-1, 0, 0, 0], sensitive_features=list("aabb")) == 0.5
+    with pytest.warns(FavourableClassWarning, match="0 is taken as the favourable class"):
+        assert cv_score([-1, 0, -1, 0], [-1, 0, 0, 0], sensitive_features=list("aabb")) == 0.5
 
 
 def test_nothing_is_left_of_an_earlier_fit():

@@ -17,7 +17,7 @@ from fairmargin.solvers import Accuracy, Start, solve
 from fairmargin.solvers.cone_program import ConeProgram, solve_program
 from fairmargin.tolerances import HAIR, MOST_ROUNDS, RIM, ROUGH
 
-__all__ = ["Region", "least_factor"]
+__all__ = ["Region", "Search", "few", "least_factor"]
 
 Array = NDArray[np.float64]
 
@@ -80,14 +80,14 @@ class Region:
 
     def solve_written(self, problem: Problem, start: Start | None, accuracy: Accuracy) -> tuple[Problem, Solution]:
         """Return a problem with the rows of the region, and its solution."""
-        search = _Search(self, problem, start, accuracy)
+        search = Search(self, problem, start, accuracy)
         solution = search.at(1.0)
         if search.outside(solution):
             solution = search.within(solution)
         return self.written(problem), solution
 
 
-class _Search:
+class Search:
     """Solutions of one problem within a region: row generation, and the penalty's factor that keeps the ball."""
 
     def __init__(self, region: Region, problem: Problem, start: Start | None, accuracy: Accuracy) -> None:
@@ -95,22 +95,28 @@ class _Search:
         # Multipliers of rows that come and go are no use to a solver.
         self.start = None if start is None else replace(start, multipliers=None)
 
+    def among_working(self, stiffness: float = 1.0) -> Solution:
+        """Return the solution under the promises looked at so far, with the penalty multiplied by ``stiffness``."""
+        problem = self.region.written(self.problem)
+        stiff = replace(problem, ridge=stiffness * problem.ridge)
+        solution = solve(stiff, start=self.start, accuracy=self.accuracy)
+        self.start = Start(solution.theta, hessian=solution.hessian)
+        return solution
+
     def at(self, stiffness: float) -> Solution:
         """Return the solution with the penalty multiplied by ``stiffness``, its objective as if it were not."""
-        region = self.region
+        region, problem = self.region, self.problem
         for _ in range(MOST_ROUNDS):
-            problem = region.written(self.problem)
-            stiff = replace(problem, ridge=stiffness * problem.ridge)
-            solution = solve(stiff, start=self.start, accuracy=self.accuracy)
-            self.start = Start(solution.theta, hessian=solution.hessian)
+            solution = self.among_working(stiffness)
             if region.promises is None:
                 break
-            broken = region.promises.look(solution.theta, solution.scores).broken(region.working, _few(problem))
+            broken = region.promises.look(solution.theta, solution.scores).broken(region.working, few(problem))
             if len(broken) == 0:
                 break
             region.working = region.working.joined(broken)
         if stiffness == 1.0:
             return solution
+        stiff = replace(problem, ridge=stiffness * problem.ridge)
         value = solution.objective - stiff.penalty(solution.theta) + problem.penalty(solution.theta)
         # Every feasible point of the ball costs no less than the stiffened bound less the ball's largest share.
         bound = solution.certificate.dual_bound - 0.5 * (stiffness - 1.0) * region.radius**2
@@ -132,6 +138,7 @@ class _Search:
             if high > _STIFFEST:
                 return solution if self.region.inside is None else self._known(self.region.inside)
         at_high = np.log(self._length(solution) / radius)
+        was_outside: bool | None = None
         for _ in range(MOST_ROUNDS):
             if self.near(solution) or high - low < HAIR:
                 break
@@ -139,11 +146,13 @@ class _Search:
             rim = RIM * (high - low)
             middle = float(np.clip(middle, low + rim, high - rim))
             here = self.at(float(np.exp(middle)))
-            value = np.log(self._length(here) / radius)
-            if self.outside(here):
-                low, at_low, at_high = middle, value, 0.5 * at_high
+            value, is_outside = np.log(self._length(here) / radius), self.outside(here)
+            share = 0.5 if is_outside == was_outside else 1.0  # of the end that stays a second time
+            if is_outside:
+                low, at_low, at_high = middle, value, share * at_high
             else:
-                high, at_high, at_low, solution = middle, value, 0.5 * at_low, here
+                high, at_high, at_low, solution = middle, value, share * at_low, here
+            was_outside = is_outside
         return solution
 
     def outside(self, solution: Solution) -> bool:
@@ -178,20 +187,21 @@ def least_factor(
     working : Held
         The promises that were tight there.
     """
-    few = _few(problem)
-    working = promises.first(3 * few)
+    some = few(problem)
+    working = promises.first(3 * some)
     for _ in range(MOST_ROUNDS):
         theta, factor = _least_factor(problem, free.theta, (A, base, unit), working, radius)
         view = promises.look(theta)
-        broken = view.broken(working, _ADDED * few)
+        broken = view.broken(working, _ADDED * some)
         if len(broken) == 0:
             break
         working = working.joined(broken)
     # Few of the promises looked at on the way bind in the end; what follows starts from these.
-    return max(factor, 0.0), theta, view.tightest(2 * few)
+    return max(factor, 0.0), theta, view.tightest(2 * some)
 
 
-def _few(problem: Problem) -> int:
+def few(problem: Problem) -> int:
+    """Return how many promises are few beside the coefficients of a problem."""
     return min(problem.design.shape[1], _MOST_COUNTED)
 
 
