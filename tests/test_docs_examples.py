@@ -8,8 +8,10 @@ import pytest
 
 PAGES = (
     "coming_from/fairlearn",
+    pytest.param("covariance_and_rules", marks=pytest.mark.data),
     "guide/certificate",
     "guide/getting_started",
+    "guide/groups",
     "large_data",
     "regression",
     "several_classes",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fairmargin.frontier import FairnessFrontier
     from fairmargin.guarantee import Guarantee, certify
     from fairmargin.guarantee.wrapper import CertifiedClassifier
+    from fairmargin.intersections import cross_groups
     from fairmargin.kernel import FairSVC, KernelFeatures
     from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
     from fairmargin.membership import Membership
@@ -78,6 +79,7 @@ _HOME = {
     "certify": "guarantee",
     "class_p_rules": "multiclass",
     "class_rates": "multiclass",
+    "cross_groups": "intersections",
     "cv_score": "metrics",
     "decision_boundary_covariance": "metrics",
     "fair_ranking": "selection",
@@ -126,6 +128,7 @@ __all__ = [
     "certify",
     "class_p_rules",
     "class_rates",
+    "cross_groups",
     "cv_score",
     "decision_boundary_covariance",
     "fair_ranking",

@@ -2,7 +2,7 @@
 
 Cells with few people say little and cost a constraint each. Crossed groups of fewer than ``min_people`` people are
 put together into one, called "other (k groups)"; where even these are fewer than ``min_people`` together, the
-smallest of the remaining groups joins them.
+smallest of the remaining groups joins them. :func:`cross_groups` gives the result as columns for training.
 """
 
 from __future__ import annotations
@@ -11,14 +11,84 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from fairmargin.sensitive import Attribute, Sensitive
+from fairmargin.frames import in_library_of
+from fairmargin.membership import Membership
+from fairmargin.sensitive import Attribute, Sensitive, encode_sensitive, read_columns
+from fairmargin.validation import check_count
 
-__all__ = ["BETWEEN", "SMALL_CELL", "check_intersections", "cross", "merge_small", "with_intersections"]
+__all__ = [
+    "SMALL_CELL",
+    "check_intersections",
+    "cross",
+    "cross_groups",
+    "merge_small",
+    "with_intersections",
+]
 
-BETWEEN = " × "
+_BETWEEN = " × "
 SMALL_CELL = 30  # people below which a crossed group is merged: as in the audit, too few to conclude from
+
+
+def cross_groups(sensitive_features: Any, intersections: Any = True, *, min_people: int = SMALL_CELL) -> Any:
+    """Return sensitive attributes and, after them, crossed ones, to be given as ``sensitive_features``.
+
+    A constraint on ``sex`` and on ``race`` bounds neither what happens to black women nor to white men. With the
+    columns returned here it does, in every estimator, frontier and metric.
+
+    Crossed groups of fewer than ``min_people`` people are put together into one, ``"other (k groups)"``. Where even
+    these are fewer than ``min_people`` together, the smallest of the remaining groups joins them. People are counted
+    once each, whatever their weights. Cross before people are divided into training and test sets, so that both have
+    the same groups; labels are not used.
+
+    Parameters
+    ----------
+    sensitive_features : array, mapping, series or frame of shape (n, k)
+        At least two attributes with groups; numeric attributes are returned as they are. Attributes known as
+        probabilities (:class:`fairmargin.Membership`) cannot be crossed.
+    intersections : True or list of tuples of names, default=True
+        True crosses all attributes with groups at once; a list says which to cross, e.g.
+        ``[("sex", "race"), ("sex", "age")]``.
+    min_people : int, default=30
+        Size under which a crossed group is merged; 1 merges none.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns given and a categorical column for each crossed attribute, ``"sex × race"``, with the index
+        given; for polars or pyarrow frames, a frame of that library.
+
+    See Also
+    --------
+    p_rule : Takes ``intersections`` itself, as the other metrics do.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from fairmargin import cross_groups
+    >>> people = pd.DataFrame({"sex": list("fmfmfm") * 10, "race": list("aaabbb") * 10})
+    >>> cross_groups(people, min_people=20)["sex × race"].value_counts(sort=False).to_dict()
+    {'f × a': 20, 'm × b': 20, 'other (2 groups)': 20}
+    """
+    check_count(min_people, "min_people")
+    given = read_columns(sensitive_features)
+    known = [name for name, column in given if isinstance(column, Membership)]
+    if known:
+        raise ValueError(
+            f"The sensitive attribute {known[0]!r} is known as probabilities only and cannot be crossed; leave it "
+            f"out, and give it beside the result: {{**cross_groups(...), {known[0]!r}: membership}}."
+        )
+    lengths = {name: len(column) for name, column in given}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"The sensitive attributes are of different numbers of people: {lengths}.")
+    sensitive = with_intersections(encode_sensitive(sensitive_features, groups=False), intersections, min_people)
+    columns = {name: column.array for name, column in given}
+    for a in sensitive.attributes[len(given) :]:
+        columns[a.name] = pd.Categorical.from_codes(_codes(a), categories=list(a.categories))
+    index = sensitive_features.index if isinstance(sensitive_features, pd.DataFrame) else None
+    return in_library_of(sensitive_features, pd.DataFrame(columns, index=index))
 
 
 def check_intersections(intersections: Any) -> None:
@@ -55,6 +125,10 @@ def with_intersections(sensitive: Sensitive, intersections: Any, min_people: int
     else:
         chosen = [tuple(pair) for pair in intersections]
     crossed = [merge_small(cross(_named(sensitive, names)), min_people) for names in chosen]
+    names = [a.name for a in (*sensitive.attributes, *crossed)]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"The attribute {twice!r} would be there twice; cross the same attributes once.")
     return Sensitive((*sensitive.attributes, *crossed))
 
 
@@ -83,8 +157,8 @@ def cross(attributes: Sequence[Attribute]) -> Attribute:
         for a in reversed(attributes):
             value, part = divmod(value, len(a.categories))
             parts.append(str(a.categories[part]))
-        categories.append(BETWEEN.join(reversed(parts)))
-    return Attribute(BETWEEN.join(a.name for a in attributes), tuple(categories), codes.astype(np.intp))
+        categories.append(_BETWEEN.join(reversed(parts)))
+    return Attribute(_BETWEEN.join(a.name for a in attributes), tuple(categories), codes.astype(np.intp))
 
 
 def merge_small(attribute: Attribute, min_people: int) -> Attribute:
@@ -100,8 +174,8 @@ def merge_small(attribute: Attribute, min_people: int) -> Attribute:
     kept = np.sort(order[merged:])
     if len(kept) == 0:
         raise ValueError(
-            f"The crossed groups of {attribute.name!r} have fewer than {min_people} people each: nothing is left to "
-            "compare. Cross fewer attributes, or merge groups first."
+            f"The crossed groups of {attribute.name!r} cannot be merged into two of at least {min_people} people; "
+            "cross fewer attributes, or merge groups first."
         )
     position = np.full(len(people), len(kept))
     position[kept] = np.arange(len(kept))

@@ -6,7 +6,8 @@ features are taken. Everything that is linear in the indicator of a group takes 
 and sums of people and of decisions by group. A rate of group g is then ``sum_i p_ig e_i / sum_i p_ig``, which
 estimates the group's rate without bias only if, among people of equal probabilities, decisions do not depend on the
 group (Chen, Kallus, Mao, Svacha, Udell, *Fairness Under Unawareness*, 2019). What not knowing the groups adds to the
-uncertainty of a rate is in ``membership_error`` of :func:`fairmargin.positive_rates`.
+uncertainty of a rate is in ``membership_error`` of :func:`fairmargin.positive_rates`. Audits and guarantees test
+counts of people, which such a table does not have, and raise.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from fairmargin.inputs import check_container
 
-__all__ = ["Membership"]
+__all__ = ["Membership", "probabilities_refused"]
 
 Array = NDArray[np.float64]
 
@@ -67,6 +68,14 @@ class Membership:
     def take(self, rows: Any) -> Membership:
         """Return the membership of some of the people."""
         return Membership(self.probabilities[rows], groups=self.groups, name=self.name)
+
+
+def probabilities_refused(name: str, what: str) -> ValueError:
+    """Return the error for an attribute known as probabilities only, where ``what`` has to count people by group."""
+    return ValueError(
+        f"The sensitive attribute {name!r} is known as probabilities only, and {what} counts the people of each "
+        "group; use positive_rates, whose membership_error is what not knowing the groups adds to the error."
+    )
 
 
 def _checked(table: Array) -> Array:

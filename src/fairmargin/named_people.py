@@ -26,7 +26,8 @@ def in_groups(sensitive: Sensitive, asked: Mapping[str, Any], parameter: str) ->
             raise ValueError(f"{parameter} names the attribute {name!r}; the known ones are {known}.")
         attribute = by_name[name]
         if attribute.codes is None:
-            raise ValueError(f"{parameter} names {name!r}, which is numeric and has no groups.")
+            kind = "numeric and has no groups" if attribute.is_numeric else "known as probabilities only"
+            raise ValueError(f"{parameter} names {name!r}, which is {kind}.")
         values = list(wanted) if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
         unknown = [value for value in values if value not in attribute.categories]
         if unknown:

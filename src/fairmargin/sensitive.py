@@ -89,6 +89,12 @@ class Attribute:
             return (self.codes == 1).astype(float)[:, None]
         return (self.codes[:, None] == np.arange(len(self.categories))).astype(float)
 
+    def members(self) -> Array:
+        """Return who is in which group, as shares of each person, (N, G)."""
+        if self.probabilities is not None:
+            return self.probabilities
+        return (np.asarray(self.codes)[:, None] == np.arange(len(self.categories))).astype(float)
+
     def group_weights(self, weight: Array) -> Array:
         """Return the sum of weights (N,) over each group, (G,); a person of several groups counts by probability."""
         if self.probabilities is not None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.intersections import cross
 from fairmargin.sensitive import Attribute, encode_sensitive
 
-__all__ = ["TIMES", "combine", "intersection", "merge_small", "named_reference", "with_groups"]
-
-TIMES = " × "  # between the names of groups that are combined
+__all__ = ["intersection", "merge_small", "named_reference", "with_groups"]
 
 
 def with_groups(
@@ -37,24 +36,7 @@ def intersection(
     attributes = encode_sensitive(sensitive_features, n, groups=False).attributes
     if len(attributes) < 2:
         raise ValueError("Intersections need at least two sensitive attributes.")
-    return merge_small(combine(attributes), max_groups, counts)
-
-
-def combine(attributes: Sequence[Attribute]) -> Attribute:
-    """Return the combinations that occur of the groups of several attributes as the groups of one."""
-    code = np.zeros(1, dtype=np.int64)
-    for a in attributes:
-        assert a.codes is not None
-        code = code * len(a.categories) + a.codes
-    present, codes = np.unique(code, return_inverse=True)
-    categories = []
-    for value in present.tolist():
-        parts = []
-        for a in reversed(attributes):
-            value, part = divmod(value, len(a.categories))
-            parts.append(str(a.categories[part]))
-        categories.append(TIMES.join(reversed(parts)))
-    return Attribute(TIMES.join(a.name for a in attributes), tuple(categories), codes.astype(np.intp))
+    return merge_small(cross(attributes), max_groups, counts)
 
 
 def merge_small(

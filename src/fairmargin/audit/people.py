@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from fairmargin.audit.scores import check_scores
 from fairmargin.inputs import check_container
-from fairmargin.sensitive import Sensitive, encode_sensitive
+from fairmargin.membership import Membership, probabilities_refused
+from fairmargin.sensitive import Sensitive, encode_sensitive, read_columns
 from fairmargin.validation import validate_weights
 
 __all__ = ["People"]
@@ -58,6 +59,9 @@ class People:
         n = len(positive)
         if n == 0:
             raise ValueError("There are no decisions to audit.")
+        for name, column in read_columns(sensitive_features):
+            if isinstance(column, Membership):
+                raise probabilities_refused(name, "an audit")
         label, known = (None, None) if y_true is None else _labels(y_true, pos_label, n)
         values = None if scores is None else check_scores(scores, n)
         if counts is not None:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.audit.groups import combine
 from fairmargin.decisions import count_groups
+from fairmargin.intersections import cross
 from fairmargin.odds_statistics import CommonOdds, TwoByTwo, mantel_haenszel
 from fairmargin.rate_statistics import adjusted
 from fairmargin.sensitive import Attribute, encode_sensitive
@@ -78,7 +78,7 @@ def stratify(
         if column.is_numeric:
             raise ValueError(f"The strata {column.name!r} are numbers of many values; cut them into classes first.")
     names = tuple(column.name for column in columns)
-    stratum = combine(columns)
+    stratum = cross(columns)
     rows = []
     for attribute, base, reference in attributes:
         people, positives = _cells(stratum, attribute, positive, counts)

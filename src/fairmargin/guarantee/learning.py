@@ -32,7 +32,7 @@ from fairmargin.formulations import Task
 from fairmargin.formulations.prule import PRuleOutcome, SafetySequence
 from fairmargin.guarantee.certification import refuse
 from fairmargin.guarantee.record import Guarantee, name_positive
-from fairmargin.guarantee.verdict import CountedDecisions, Question
+from fairmargin.guarantee.verdict import CountedDecisions, Question, check_groups_known
 from fairmargin.notions import Condition, get_notion
 from fairmargin.sensitive import Attribute, Sensitive, encode_sensitive
 from fairmargin.strata import encode_strata, within_strata
@@ -99,6 +99,8 @@ def learn_then_test(
     """
     assert constraint.confidence is not None
     assert constraint.p is not None
+    assert data.sensitive is not None
+    check_groups_known(data.sensitive.attributes)
     question = Question(float(constraint.p), float(constraint.confidence), constraint.method)
     if constraint.guarantee == "asymptotic":
         if safety_set is not None:

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from fairmargin.decisions import Comparison, GroupCounts, count_groups
 from fairmargin.guarantee.ratio_test import effective_counts, people_needed, rejects, rejects_weighted
 from fairmargin.guarantee.record import GroupRecord
+from fairmargin.membership import probabilities_refused
 from fairmargin.notions import Condition
 from fairmargin.sensitive import Attribute
 
-__all__ = ["CountedDecisions", "Question"]
+__all__ = ["CountedDecisions", "Question", "check_groups_known"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -42,6 +43,13 @@ class Question:
     def level(self) -> float:
         """Probability of a mistake that is allowed."""
         return 1.0 - self.confidence
+
+
+def check_groups_known(attributes: Sequence[Attribute]) -> None:
+    """Raise for attributes known as probabilities only: the tests are of counts of people."""
+    for attribute in attributes:
+        if attribute.probabilities is not None:
+            raise probabilities_refused(attribute.name, "a guarantee")
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,7 @@ class CountedDecisions:
         conditions: Sequence[Condition],
     ) -> CountedDecisions:
         """Count decisions under conditions; equal weights are counted as people."""
+        check_groups_known(attributes)
 
         def count(weight: Array | None) -> list[GroupCounts]:
             return [count_groups(a, accepted, weight, 1, c) for c in conditions for a in attributes]

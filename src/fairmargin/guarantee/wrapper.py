@@ -20,6 +20,7 @@ from fairmargin.constraints import PRuleBound
 from fairmargin.guarantee.certification import certify
 from fairmargin.guarantee.learning import refuse_if_seen, split_people
 from fairmargin.guarantee.record import Guarantee
+from fairmargin.membership import Membership, probabilities_refused
 from fairmargin.sensitive import read_columns
 
 __all__ = ["CertifiedClassifier"]
@@ -243,6 +244,9 @@ class _People:
     @classmethod
     def of(cls, rows: NDArray[np.intp], X: Any, y: Any, sensitive_features: Any, weight: Any) -> _People:
         columns = read_columns(sensitive_features)
+        for name, values in columns:
+            if isinstance(values, Membership):
+                raise probabilities_refused(name, "a guarantee")
         sensitive = pd.DataFrame({name: values.iloc[rows].reset_index(drop=True) for name, values in columns})
         weight = None if weight is None else column_or_1d(weight)[rows]
         return cls(_safe_indexing(X, rows), _safe_indexing(y, rows), sensitive, weight)

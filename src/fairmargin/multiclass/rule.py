@@ -246,7 +246,7 @@ def _with_groups(task: ClassTask) -> list[Attribute]:
 
 def _price_weights(task: ClassTask) -> Array:
     """Return ``1{i in g} / share_g - 1`` for every group of every attribute, (G, N)."""
-    member = np.vstack([np.arange(len(a.categories))[:, None] == a.codes for a in _with_groups(task)])
+    member = np.vstack([a.members().T for a in _with_groups(task)])
     return member / _shares(task)[:, None] - 1.0
 
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from fairmargin import formatting
 from fairmargin.audit.comparison import CountedSides, Side
-from fairmargin.audit.groups import combine, named_reference
+from fairmargin.audit.groups import named_reference
 from fairmargin.audit.scores import by_quantile, score_groups
+from fairmargin.intersections import cross
 from fairmargin.rate_statistics import compare_rates, rate_interval, ratio_interval
 from fairmargin.sensitive import MISSING_GROUP, Attribute, encode_sensitive
 
@@ -66,7 +67,7 @@ class Screened:
         rows = np.arange(len(self.positive))
         for attribute in self.attributes:
             rows = np.intersect1d(rows, self.known(attribute))
-        return combine([a.take(rows) for a in self.attributes]), rows
+        return cross([a.take(rows) for a in self.attributes]), rows
 
 
 @dataclass(frozen=True)
