@@ -211,7 +211,9 @@ def named_columns(people):
     """Yield (name, values) of sensitive features in any of the forms that ``fit`` takes."""
     if hasattr(people, "collect"):
         people = people.collect()
-    if hasattr(people, "columns"):  # a frame of pandas or polars
+    if hasattr(people, "probabilities"):
+        yield str(people.name), people
+    elif hasattr(people, "columns"):  # a frame of pandas or polars
         for k, name in enumerate(people.columns):
             yield str(name), people.iloc[:, k] if hasattr(people, "iloc") else people[name]
     elif hasattr(people, "items") and not hasattr(people, "to_numpy"):
@@ -228,6 +230,8 @@ def named_columns(people):
 
 
 def column(values, category):
+    if hasattr(values, "probabilities"):
+        return values.probabilities[:, values.groups.index(category)]
     values = np.asarray(values)
     if isinstance(category, str) and category == "(numeric)":
         return values.astype(float)
@@ -269,15 +273,13 @@ def rates_of(decisions, values, weight, least=1, smooth_below=None):
     than ``smooth_below`` people are filled up to it with people accepted at the rate of the rest. People without
     weight are left out.
     """
-    groups = np.asarray(values).astype(str)
     total, accepted, people = {}, {}, {}
-    for group in np.unique(groups[weight > 0]):
-        inside = groups == group
-        total[group], accepted[group] = weight[inside].sum(), weight[inside] @ decisions[inside]
-        people[group] = np.sum(inside & (weight > 0))
+    for group, inside in shares_of(values, weight).items():
+        total[group], accepted[group] = weight @ inside, (weight * inside) @ decisions
+        people[group] = np.sum(inside[weight > 0])
         if smooth_below is not None and people[group] < smooth_below:
             more = total[group] * (smooth_below / people[group] - 1)
-            accepted[group] += more * np.average(decisions[~inside], weights=weight[~inside])
+            accepted[group] += more * np.average(decisions, weights=weight * (1.0 - inside))
             total[group] += more
     pairs = []
     for group in total:
@@ -287,6 +289,15 @@ def rates_of(decisions, values, weight, least=1, smooth_below=None):
         b = (sum(accepted.values()) - accepted[group]) / (sum(total.values()) - total[group])
         pairs.append((a, b))
     return pairs
+
+
+def shares_of(values, weight):
+    """Return which share of each person is in each group: 0 or 1, or a probability."""
+    if hasattr(values, "probabilities"):
+        found = dict(zip(values.groups, values.probabilities.T, strict=True))
+        return {group: share for group, share in found.items() if weight @ share > 0}
+    groups = np.asarray(values).astype(str)
+    return {group: (groups == group).astype(float) for group in np.unique(groups[weight > 0])}
 
 
 def stated_tolerance(model):

@@ -165,7 +165,8 @@ def rule_faults(seen):
     decided = model.classes_[np.argmax(seen.F, axis=1)]
     for label, reached in model.p_rule_.items():
         for name, values in named_columns(seen.people):
-            rates = rates_of(decided == label, np.asarray(values)[seen.kept], seen.weight)
+            kept = values.take(seen.kept) if hasattr(values, "probabilities") else np.asarray(values)[seen.kept]
+            rates = rates_of(decided == label, kept, seen.weight)
             ratio = 100 * min((min(r) / max(r) if max(r) > 0 else np.nan for r in rates), default=1.0)
             if model.constraint.method == "one_vs_rest" and ratio < reached - 1e-9:
                 found.append(f"a {ratio!r}%-rule of {name!r} for {label!r}, {reached!r} stated")

@@ -180,7 +180,7 @@ class Judge:
             among = f", {counts.among}" if counts.among else ""
             few = self.rule.too_few(counts.rate, counts.people) & (counts.weight > 0)
             for k in np.flatnonzero(few):
-                small.append(f"{counts.name}={counts.categories[k]!r}{among} ({counts.people[k]} people)")
+                small.append(f"{counts.name}={counts.categories[k]!r}{among} ({counts.people[k]:.0f} people)")
         if small:
             warnings.warn(
                 f"The {self.rule.text} holds on the training data, but some groups are too small to estimate their "

@@ -1,0 +1,240 @@
+"""Groups known as probabilities: zeros and ones are groups, the rest is linear in them, and its error covers."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairmargin import (
+    CertifiedClassifier,
+    CovarianceBound,
+    CovariancePenalty,
+    FairLinearSVC,
+    FairLogisticRegression,
+    FairMultinomialLogisticRegression,
+    FairnessFrontier,
+    FairSVC,
+    FairTreeClassifier,
+    IndividualLossBound,
+    LossBound,
+    Membership,
+    PRuleBound,
+    certify,
+    cv_score,
+    decision_boundary_covariance,
+    fair_top_k,
+    p_rule,
+    positive_rates,
+)
+from fairmargin.audit import audit
+
+CONSTRAINTS = {
+    "covariance": CovarianceBound(0.02),
+    "relative": CovarianceBound(0.1, relative=True),
+    "opportunity": CovarianceBound(0.0, notion="true_positive_rate"),
+    "loss": LossBound(0.01),
+    "individual": IndividualLossBound(0.5, keep_positive="accepted"),
+    "rule": PRuleBound(80),
+    "rule between groups": PRuleBound(80, method="between_groups", min_people=30),
+    "rule of errors": PRuleBound(difference=0.15, notion="false_positive_rate"),
+    "penalty": CovariancePenalty(20.0),
+    "several": [CovarianceBound(0.3), LossBound(0.05)],
+}
+
+
+def people(groups=3, n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    z = rng.choice(list("abc")[:groups], n)
+    X = rng.normal(size=(n, 6)) + np.outer(z == "a", [0.6, 0.3, 0.0, 0.0, 0.0, 0.0])
+    y = (X.sum(axis=1) + rng.normal(size=n) > 0.3).astype(int)
+    return X, y, pd.Series(z, name="race")
+
+
+def sure(z):
+    """Return groups as probabilities of 0 and 1."""
+    return Membership(pd.get_dummies(z, dtype=float), name="race")
+
+
+def unsure(z, share=0.8):
+    """Return groups as probabilities that favour the true one."""
+    table = share * pd.get_dummies(z, dtype=float)
+    return Membership(table + (1.0 - share) / table.shape[1], name="race")
+
+
+# --- Zeros and ones --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("groups", [2, 3])
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_constraints_on_certain_membership_are_those_on_groups(name, groups):
+    X, y, z = people(groups)
+    clf = FairLogisticRegression(constraint=CONSTRAINTS[name])
+    one = clf.fit(X, y, sensitive_features=z)
+    coef, intercept, covariance = one.coef_, one.intercept_, one.covariance_
+    two = clf.fit(X, y, sensitive_features=sure(z))
+    np.testing.assert_array_equal(two.coef_, coef)
+    np.testing.assert_array_equal(two.intercept_, intercept)
+    pd.testing.assert_series_equal(two.covariance_, covariance)
+
+
+@pytest.mark.parametrize(
+    "clf", [FairLinearSVC(), FairSVC(C=0.1), FairTreeClassifier(constraint=PRuleBound(40))], ids=repr
+)
+def test_other_estimators(clf):
+    X, y, z = people(n=200)
+    expected = clf.fit(X, y, sensitive_features=z).decision_function(X)
+    np.testing.assert_array_equal(clf.fit(X, y, sensitive_features=sure(z)).decision_function(X), expected)
+
+
+@pytest.mark.parametrize("constraint", [CovarianceBound(0.0), PRuleBound(60)], ids=repr)
+def test_several_classes(constraint):
+    X, y, z = people()
+    y = np.where(X[:, 3] > 0.8, 2, y)
+    clf = FairMultinomialLogisticRegression(constraint=constraint)
+    expected = clf.fit(X, y, sensitive_features=z).coef_
+    np.testing.assert_allclose(clf.fit(X, y, sensitive_features=sure(z)).coef_, expected, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.TrivialClassifierWarning")  # a 100%-rule is a point, too
+@pytest.mark.parametrize("which", ["covariance", "p_rule"])
+def test_frontiers(which):
+    X, y, z = people()
+    frontier = FairnessFrontier(FairLogisticRegression(), n_points=4, which=which)
+    expected = frontier.fit(X, y, sensitive_features=z, eval_set=(X, y, z)).table_
+    found = frontier.fit(X, y, sensitive_features=sure(z), eval_set=(X, y, sure(z))).table_
+    pd.testing.assert_frame_equal(found, expected)
+
+
+ASKED = {
+    "alone": {},
+    "odds": {"notion": "equalized_odds"},
+    "strata": {"strata": np.arange(400) % 3 == 0},
+    "weights": {"sample_weight": 1.0 + np.arange(400) % 5},
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_metrics_of_certain_membership_are_those_of_groups(name):
+    X, y, z = people()
+    decided, more = (X[:, 0] > 0.2).astype(int), ASKED[name]
+    for metric in (p_rule, cv_score):
+        for method in ("one_vs_rest", "between_groups"):
+            expected = metric(y, decided, sensitive_features=z, method=method, **more)
+            assert metric(y, decided, sensitive_features=sure(z), method=method, **more) == expected
+    rates = positive_rates(y, decided, sensitive_features=sure(z), **more)
+    assert (rates.pop("membership_error") == 0).all()
+    expected = positive_rates(y, decided, sensitive_features=z, **more)
+    pd.testing.assert_frame_equal(rates, expected, check_dtype=False, check_index_type=False)
+    expected = decision_boundary_covariance(y, X[:, 0], sensitive_features=z, **more)
+    found = decision_boundary_covariance(y, X[:, 0], sensitive_features=sure(z), **more)
+    pd.testing.assert_series_equal(found, expected)
+
+
+# --- In between ------------------------------------------------------------------------------------------
+
+
+def test_rates_are_weighted_by_probabilities():
+    X, y, z = people()
+    decided, table = X[:, 0] > 0.2, unsure(z)
+    rates = positive_rates(y, decided.astype(int), sensitive_features=table)
+    p = table.probabilities
+    np.testing.assert_allclose(rates["rate"], decided @ p / p.sum(axis=0))
+    rest = decided @ (1 - p) / (1 - p).sum(axis=0)
+    np.testing.assert_allclose(rates["rate_of_rest"], rest)
+    ratio = rates["rate"] / rest
+    least = 100 * np.minimum(ratio, 1 / ratio).min()
+    assert p_rule(y, decided.astype(int), sensitive_features=table) == pytest.approx(least)
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_constraints_take_probabilities(name):
+    X, y, z = people()
+    table = unsure(z)
+    clf = FairLogisticRegression(constraint=CONSTRAINTS[name]).fit(X, y, sensitive_features=table)
+    centred = table.probabilities - table.probabilities.mean(axis=0)
+    covariance = clf.covariance_["race"] if name != "opportunity" else None
+    if covariance is not None and name not in ("several", "rule of errors"):
+        np.testing.assert_allclose(covariance, centred.T @ clf.decision_function(X) / len(y), atol=1e-8)
+    if name == "covariance":
+        assert np.abs(covariance).max() <= 0.02 + 1e-8
+    if name == "rule":
+        assert p_rule(y, clf.predict(X), sensitive_features=table) >= 80
+
+
+# --- The error that not knowing the groups adds ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_error_of_not_knowing_the_groups_covers(weighted):
+    rng = np.random.default_rng(5)
+    n, draws = 300, 2000
+    p = rng.dirichlet([1.0, 0.7, 0.4], n)
+    decided = (rng.random(n) < 0.2 + 0.5 * p[:, 0]).astype(int)  # depends on probabilities, not on the group
+    weight = rng.uniform(0.2, 3.0, n) if weighted else np.ones(n)
+    rates = positive_rates(None, decided, sensitive_features=Membership(p), sample_weight=weight, pos_label=1)
+    groups = (rng.random((draws, n, 1)) > np.cumsum(p, axis=1)[:, :2]).sum(axis=2)
+    for g in range(3):
+        inside = (groups == g) * weight
+        missed = (
+            np.abs(inside @ decided / inside.sum(axis=1) - rates["rate"].iloc[g]) / rates["membership_error"].iloc[g]
+        )
+        # Four standard deviations of a share of 2,000 draws, and a point for what is of second order.
+        assert np.mean(missed <= 1.96) == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / draws) + 0.01)
+        assert np.mean(missed <= 0.98) == pytest.approx(0.673, abs=4 * np.sqrt(0.673 * 0.327 / draws) + 0.01)
+
+
+# --- What needs to know the groups raises ----------------------------------------------------------------
+
+X_, Y_, Z_ = people()
+COUNTING = {
+    "audit": lambda z: audit(Y_, sensitive_features=z),
+    "audit of several": lambda z: audit(
+        Y_, sensitive_features={"sex": list("fm") * 200, "race": z}, intersections=True
+    ),
+    "audit with weights": lambda z: audit(Y_, sensitive_features=z, sample_weight=np.arange(400.0)),
+    "certify": lambda z: certify(FairLogisticRegression(constraint=None).fit(X_, Y_), X_, sensitive_features=z, p=40),
+    "confidence": lambda z: FairLogisticRegression(constraint=PRuleBound(40, confidence=0.8)).fit(
+        X_, Y_, sensitive_features=z
+    ),
+    "safety set": lambda z: FairLogisticRegression(constraint=PRuleBound(40, confidence=0.8)).fit(
+        X_, Y_, sensitive_features=Z_, safety_set=(X_ + 0.01, {"race": z})
+    ),
+    "wrapper": lambda z: CertifiedClassifier(FairLogisticRegression(), p=40).fit(X_, Y_, sensitive_features=z),
+    "selection": lambda z: fair_top_k(X_[:, 0], 20, sensitive_features=z),
+    "promise to a group": lambda z: FairLogisticRegression(
+        constraint=IndividualLossBound(keep_positive={"race": "a"})
+    ).fit(X_, Y_, sensitive_features=z),
+}
+
+
+@pytest.mark.parametrize("name", COUNTING)
+def test_what_counts_people_refuses_probabilities(name):
+    with pytest.raises(ValueError, match=r"'race'.* is known as probabilities only") as error:
+        COUNTING[name](unsure(Z_))
+    assert str(error.value).count(". ") == 0
+
+
+# --- Bad tables ------------------------------------------------------------------------------------------
+
+BAD = {
+    "sum": ([[0.5, 0.5], [0.5, 0.4]], {}, r"of 1 people do not add up to one \(row 1: 0.9\)"),
+    "rounded": ([[0.33, 0.33, 0.33]], {}, r"do not add up to one \(row 0: 0.99\)"),
+    "negative": ([[1.5, -0.5]], {}, "numbers from 0 to 1"),
+    "missing": ([[np.nan, 1.0]], {}, "numbers from 0 to 1"),
+    "one column": ([[1.0]], {}, "at least two groups"),
+    "a vector": ([0.5, 0.5], {}, "table of one row per person"),
+    "too few names": ([[0.5, 0.5]], {"groups": ["a"]}, "names 1 groups, but there are 2 columns"),
+    "names twice": ([[0.5, 0.5]], {"groups": ["a", "a"]}, "same label twice"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_tables(case):
+    table, more, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        Membership(table, **more)
+
+
+def test_rows_must_agree():
+    X, y, z = people()
+    with pytest.raises(ValueError, match="399 rows, but there are 400 people"):
+        FairLogisticRegression().fit(X, y, sensitive_features=unsure(z).take(slice(399)))
