@@ -85,7 +85,7 @@ def test_other_estimators(clf):
     np.testing.assert_array_equal(clf.fit(X, y, sensitive_features=sure(z)).decision_function(X), expected)
 
 
-@pytest.mark.parametrize("constraint", [CovarianceBound(0.0), PRuleBound(60)], ids=repr)
+@pytest.mark.parametrize("constraint", [CovarianceBound(0.0), PRuleBound(80, path="decisions")], ids=repr)
 def test_several_classes(constraint):
     X, y, z = people()
     y = np.where(X[:, 3] > 0.8, 2, y)
