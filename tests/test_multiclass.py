@@ -513,7 +513,7 @@ BAD = {
     "class weight": ({"class_weight": 3}, {}, "class_weight must be None"),
     "class weight of zero": ({"class_weight": {0: 0.0}}, {}, "positive for every class"),
     "nan": ({}, {"X": np.full((60, 3), np.nan)}, "NaN"),
-    "a class without weight": ({}, {"sample_weight": (Y3 != 2) * 1.0}, "Nobody with a positive weight is of class 2"),
+    "a class without weight": ({}, {"sample_weight": (Y3 != 2) * 1.0}, "Nobody with a positive weight has class 2"),
     "one group": ({}, {"sensitive_features": ["a"] * 60}, "only one group"),
     "numeric groups and a rule": (
         {"constraint": PRuleBound(80)},
