@@ -86,7 +86,7 @@ def cross_groups(sensitive_features: Any, intersections: Any = True, *, min_peop
     sensitive = with_intersections(encode_sensitive(sensitive_features, groups=False), intersections, min_people)
     columns = {name: column.array for name, column in given}
     for a in sensitive.attributes[len(given) :]:
-        columns[a.name] = pd.Categorical.from_codes(_codes(a), categories=list(a.categories))
+        columns[a.name] = pd.Categorical.from_codes(_codes(a), categories=pd.Index(a.categories))
     index = sensitive_features.index if isinstance(sensitive_features, pd.DataFrame) else None
     return in_library_of(sensitive_features, pd.DataFrame(columns, index=index))
 
