@@ -140,7 +140,7 @@ def judge_bound(fitted, told):
     setting, model = fitted.setting, fitted.model
     bounds = np.full(len(setting.rows), np.inf)
     if model.constraint is not None:
-        bounds = covariance_bounds(model)
+        bounds = covariance_bounds(model, model.constraint)
     answer = solve(setting, *padded(*covariance_rows(setting, bounds)))
     if answer is None:
         return judge_by_duality(fitted, bounds)
