@@ -23,9 +23,12 @@ JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 @pytest.fixture(scope="session")
 def dask_client():
     """A client of a cluster of two processes with one thread and 600 MB each."""
+    import dask
     from distributed import Client, LocalCluster
 
     with (
+        # On a busy machine a worker that was killed takes longer than the 15 s after which it is given up.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "300s"}),
         LocalCluster(
             n_workers=2,
             threads_per_worker=1,

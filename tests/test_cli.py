@@ -375,7 +375,7 @@ def test_the_python_of_the_documentation_runs(folder):
     names = {}
     exec(code, names)
     assert Path("model.json").exists()
-    assert names["summary"]["kind"] == "train"
+    assert names["summary"]["kind"] == "frontier"  # of the last of them, a proposal among all candidates
 
 
 def test_every_option_that_an_error_may_name_exists(capsys):

@@ -147,7 +147,7 @@ def test_killed_worker_changes_no_digit(engine, dask_client, source, nanny_log):
     result = engine.reduce(on_workers.slow_sums, source.partitions, on_workers.add, progress=kill_once)
     assert result.tobytes() == on_one_thread(on_workers.sums, source).tobytes()
     assert any(f"{victim} was killed by signal 9" in line for line in nanny_log), nanny_log
-    dask_client.wait_for_workers(2, timeout=60)
+    dask_client.wait_for_workers(2, timeout=300)
 
 
 def test_workers_that_die_again_and_again(engine, dask_client, source, monkeypatch):
@@ -156,7 +156,7 @@ def test_workers_that_die_again_and_again(engine, dask_client, source, monkeypat
         EngineError, match=r"died one after the other at part-0\.parquet, row group 0.*smaller row groups"
     ):
         engine.reduce(on_workers.dies, source.partitions[:1], on_workers.add)
-    dask_client.wait_for_workers(2, timeout=60)
+    dask_client.wait_for_workers(2, timeout=300)
 
 
 def test_out_of_memory_says_where(engine, source):
@@ -263,4 +263,4 @@ def test_killed_worker_changes_no_coefficient(dask_client, nanny_log, tmp_path, 
     assert train(dask_client, kill_once).tobytes() == expected.tobytes()
     assert killed == [(3, 30)]
     assert any(f"{victim} was killed by signal 9" in line for line in nanny_log), nanny_log
-    dask_client.wait_for_workers(2, timeout=60)
+    dask_client.wait_for_workers(2, timeout=300)

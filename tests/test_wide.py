@@ -289,3 +289,13 @@ def test_few_sparse_rows_with_columns_of_very_different_sizes(loss):
     dense, sparse = (model.certificate_ for model in models)
     assert sparse.status == dense.status == "solved"
     assert sparse.objective == pytest.approx(dense.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("C", [0.01, 0.03])
+def test_few_curved_rows_beside_an_intercept(C):
+    """An intercept that the preconditioner was off by made every other step a short one, to the iteration limit."""
+    rng = np.random.default_rng(0)
+    X = sp.random(1500, 2500, 0.004, format="csr", random_state=0)
+    y = (X @ rng.normal(size=2500) + 0.1 * rng.normal(size=1500) > 0).astype(int)
+    model = FairLinearSVC(C=C).fit(X, y, sensitive_features=rng.integers(0, 2, 1500))
+    assert model.certificate_.status == "solved"

@@ -16,7 +16,7 @@ from typing import IO
 
 from fairmargin.exceptions import DataFileError, UnwritableError
 
-__all__ = ["check_writable", "is_same_file", "open_atomic", "write_atomic"]
+__all__ = ["as_bytes", "check_writable", "is_same_file", "open_atomic", "write_atomic"]
 
 
 def check_writable(path: str | Path) -> None:
@@ -59,10 +59,17 @@ def _same(a: str | Path, b: str | Path) -> bool:
         return os.path.realpath(a) == os.path.realpath(b)
 
 
+def as_bytes(text: str) -> bytes:
+    """Return text as it is written to files.
+
+    File names that are not UTF-8 reach us as lone surrogates, which only an escape can write.
+    """
+    return text.encode("utf-8", "backslashreplace")
+
+
 def write_atomic(path: str | Path, content: str | bytes) -> None:
     """Write a file whole or not at all: to a new file beside it, flushed to the disk, which then takes its place."""
-    # File names that are not UTF-8 reach us as lone surrogates, which only an escape can write.
-    data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
+    data = as_bytes(content) if isinstance(content, str) else content
     if _is_special(path):
         _write_into(path, data)
         return

@@ -179,8 +179,10 @@ def _sides(attribute: Attribute, index: int, base: int | None) -> tuple[Mask, Ma
 
 
 def _deviation(scores: Array, weight: Array) -> float:
-    mean = np.average(scores, weights=weight)
-    return float(np.sqrt(np.average((scores - mean) ** 2, weights=weight)))
+    size = float(np.abs(scores).max(initial=0.0)) or 1.0  # squares of huge scores are beyond the range of numbers
+    scaled = scores / size
+    mean = np.average(scaled, weights=weight)
+    return size * float(np.sqrt(np.average((scaled - mean) ** 2, weights=weight)))
 
 
 def _smd(scores: Array, weight: Array, inside: Mask, others: Mask, spread: float) -> float | None:

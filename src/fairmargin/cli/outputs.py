@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from fairmargin.atomic_write import check_writable, is_same_file, write_atomic
+from fairmargin.atomic_write import as_bytes, check_writable, is_same_file, write_atomic
 from fairmargin.cli.wording import in_options
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import clean
@@ -67,7 +67,7 @@ class Outputs:
         from fairmargin.report import add_record
 
         summary["warnings"] = [in_options(text) for text in summary["warnings"]]
-        content = model.encode() if isinstance(model, str) else model
+        content = as_bytes(model) if isinstance(model, str) else model
         add_record(
             summary,
             **{name: options.get(name) for name in ("title", "purpose", "author")},

@@ -172,7 +172,11 @@ class MatrixFree:
     def _worth_of_rows(self, hessian: _Hessian) -> int:
         """Return how many products take as long as a factor of the curved rows' matrix; too many without one."""
         n = int(np.count_nonzero(hessian.weights))
-        if not _RowSystem.is_possible(hessian) or 16 * n**2 > max(2 * self.problem.design.n_bytes, _FREE_BYTES):
+        if (
+            not n
+            or not _RowSystem.is_possible(hessian)
+            or 16 * n**2 > max(2 * self.problem.design.n_bytes, _FREE_BYTES)
+        ):
             return 2 * _MOST
         return int(_FACTOR_COST * n**3 / _product_cost(self.problem)) + 1
 
@@ -238,20 +242,25 @@ class _Hessian:
 
 
 class _RowSystem:
-    """The inverse of a Hessian of few curved rows, by Woodbury's formula.
+    """The inverse of a Hessian of few curved rows ``X``, of weights ``W`` and with the penalty ``R``.
 
-    An intercept without a penalty gets one, as large as its own curvature: conjugate gradients make up for what
-    differs by a matrix of rank one in a single product.
+    Woodbury's formula, ``A^-1 = R^-1 - R^-1 X' M^-1 X R^-1`` with ``M = X R^-1 X' + W^-1``, for the columns that have
+    a penalty. An intercept without one is eliminated: ``A^-1 X' W 1 = R^-1 X' M^-1 1``, and what it has left of its
+    own curvature is ``1' M^-1 1``.
     """
 
     def __init__(self, hessian: _Hessian) -> None:
         curved = np.flatnonzero(hessian.weights)
         self._design = cast(SparseDesign, hessian.design.take(curved))
-        ridge = np.where(hessian.ridge > 0, hessian.ridge, float(hessian.weights.sum()))
-        self._inverse_ridge = 1.0 / ridge
+        penalised = hessian.ridge > 0
+        self._inverse_ridge = np.where(penalised, 1.0 / np.where(penalised, hessian.ridge, 1.0), 0.0)
         matrix = self._design.outer(self._inverse_ridge)
         matrix[np.diag_indices_from(matrix)] += 1.0 / hessian.weights[curved]
         self._factor = Factor(matrix)
+        self._pull: Array | None = None
+        if not penalised[-1]:
+            ones = self._factor.solve(np.ones(len(curved)))
+            self._pull, self._left = self._inverse_ridge * self._design.rmatvec(ones), float(ones.sum())
 
     @staticmethod
     def is_possible(hessian: _Hessian) -> bool:
@@ -262,8 +271,12 @@ class _RowSystem:
     def precondition(self, r: Array) -> Array:
         """Return ``P^-1 r``."""
         u = self._inverse_ridge * r
-        pulled = self._design.rmatvec(self._factor.solve(self._design.matvec(u)))
-        return u - self._inverse_ridge * pulled
+        u = u - self._inverse_ridge * self._design.rmatvec(self._factor.solve(self._design.matvec(u)))
+        if self._pull is not None:
+            intercept = (r[-1] - float(self._pull @ r)) / self._left
+            u = u - intercept * self._pull
+            u[-1] = intercept
+        return u
 
 
 class _Test:
