@@ -22,9 +22,12 @@ from fairmargin import (
     InfeasibleError,
     LossBound,
     PRuleBound,
+    SmallGroupWarning,
     cv_score,
     p_rule,
 )
+from fairmargin.datasets import make_linear_synthetic
+from fairmargin.formulations import region
 from fairmargin.tables.plain_data import from_plain, to_plain
 from fairmargin.tables.specifications import parse_constraints
 from test_covariance_penalty import LOSSES, TIGHT, covariance_rows, make_people
@@ -228,6 +231,7 @@ def test_conflicts_name_the_constraints_that_contradict_each_other():
         ([CovariancePenalty(1.0), LossBound(0.1)], "CovarianceBound beside it"),
         ([PRuleBound(80), LossBound(0.1)], "does not follow"),
         ([CovarianceBound(0.1), PRuleBound(80, confidence=0.9)], "must be asked for alone"),
+        ([PRuleBound(80, path="decisions"), PRuleBound(difference=0.1)], "on one path.*'decisions' and 'auto'"),
     ],
 )
 def test_bad_lists(asked, message):
@@ -299,6 +303,86 @@ def test_two_rules_are_judged_together():
     decided = model.predict(X)
     assert p_rule(y, decided, sensitive_features=people) >= 75
     assert cv_score(y, decided, sensitive_features=people, notion="equalized_odds") <= 0.1 + 1e-12
+
+
+def people_of_unequal_labels(n=1000):
+    """Return people whom a weak feature hardly tells apart: deciding the same for everybody is hard to beat."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 2, n)
+    y = (rng.random(n) < np.where(z == 1, 0.42, 0.23)).astype(int)
+    return rng.normal(size=(n, 1)) + 0.3 * y[:, None], y, z
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_constant_must_keep_every_rule(order):
+    X, y, z = people_of_unequal_labels()
+    asked = [PRuleBound(difference=0.3), PRuleBound(95, notion="error_rate")][::order]
+    model = FairLogisticRegression(constraint=asked).fit(X, y, sensitive_features=z)
+    assert [record.violation for record in model.constraints_] == [0, 0]
+    decided = model.predict(X)
+    assert p_rule(y, decided, sensitive_features=z, notion="error_rate") >= 95
+    assert cv_score(y, decided, sensitive_features=z) <= 0.3
+    # Refusing everybody is more accurate and keeps the rule on selection rates; its errors are the unequal labels.
+    assert model.score(X, y) < 1 - y.mean()
+    assert p_rule(y, np.zeros(len(y)), sensitive_features=z, notion="error_rate") < 95
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_list_shows_the_measures_of_its_first_rule(order):
+    X, y, people = people_of_one_attribute(0, 400)
+    asked = [PRuleBound(75), PRuleBound(difference=0.1, notion="equalized_odds")][::order]
+    model = FairLogisticRegression(constraint=asked).fit(X, y, sensitive_features=people)
+    decided, notion = model.predict(X), asked[0].notion
+    assert model.p_rule_ == pytest.approx(p_rule(y, decided, sensitive_features=people, notion=notion))
+    assert model.cv_score_ == pytest.approx(cv_score(y, decided, sensitive_features=people, notion=notion))
+    assert model.p_rule_ == pytest.approx(model.constraints_[0].figures["p_rule"])
+
+
+def test_each_rule_warns_of_its_own_small_groups():
+    X, y, people = people_of_one_attribute(0, 400)
+    asked = [PRuleBound(difference=0.9), PRuleBound(difference=0.1, notion="true_positive_rate")]
+    with pytest.warns(SmallGroupWarning) as caught:
+        FairLogisticRegression(constraint=asked).fit(X, y, sensitive_features=people)
+    told = [str(w.message) for w in caught if w.category is SmallGroupWarning]
+    assert len(told) == 1
+    assert "at most 0.1 between true positive rates" in told[0]
+
+
+def test_the_constant_that_promises_allow():
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 2, 400)
+    X = 4.0 * ((z == 1) | (rng.random(400) < 0.05))[:, None]
+    y = ((z == 1) & (rng.random(400) < 0.8)).astype(int)
+    assert y.mean() < 0.5  # refusing everybody is more accurate, but takes from the accepted
+    asked = [PRuleBound(95), IndividualLossBound(keep_positive="accepted")]
+    model = FairLogisticRegression(constraint=asked).fit(X, y, sensitive_features=z)
+    assert model.predict(X).all()
+    assert all(record.violation == 0 for record in model.constraints_)
+
+
+def test_the_search_stops_where_promises_leave_no_classifier(monkeypatch):
+    X, y, z = make_linear_synthetic(600, random_state=0)
+    failed, solve = [], region.solve
+
+    def counted(*args, **kwargs):
+        solution = solve(*args, **kwargs)
+        failed.append(solution.certificate.status == "iteration limit")
+        return solution
+
+    monkeypatch.setattr(region, "solve", counted)
+    asked = [IndividualLossBound(0.5), PRuleBound(46.8)]
+    model = FairLogisticRegression(constraint=asked).fit(X, y, sensitive_features=z)
+    assert p_rule(y, model.predict(X), sensitive_features=z) >= 46.8
+    assert all(record.violation <= 1e-9 for record in model.constraints_)
+    assert 0 < sum(failed) <= 4  # the end of the covariance path, and the halvings around its best point
+
+
+def test_a_rule_of_a_list_on_covariances_of_errors_has_no_multipliers():
+    X, y, z = make_linear_synthetic(200, random_state=2)
+    asked = [PRuleBound(70, notion="error_rate", path="ccp"), IndividualLossBound(1.0)]
+    model = FairLogisticRegression(constraint=asked).fit(X, y, sensitive_features=z)
+    assert model.path_ == "ccp"
+    assert model.multipliers_.isna().all()
 
 
 def test_the_cut_of_a_rule_keeps_a_bound_that_depends_on_it():

@@ -40,7 +40,7 @@ from fairmargin.losses import Loss
 __all__ = ["ROUNDING_ROOM", "Certificate", "DualSums", "Problem", "Solution", "Status", "largest", "support"]
 
 Array = NDArray[np.float64]
-Status = Literal["solved", "inaccurate", "iteration limit", "separable"]
+Status = Literal["solved", "inaccurate", "iteration limit", "separable", "infeasible"]
 
 # A row of A counts as kept if it misses its bound by at most this share of |A| |theta| + |bound|: six digits above
 # the rounding of float64, and far below any covariance or margin that matters.
@@ -68,7 +68,8 @@ class Certificate:
         ``LossBound(norm="sum")`` and where ``IndividualLossBound`` ends at its bound on the penalty; for
         ``PRuleBound`` it is the point's problem on its path that is solved), ``"inaccurate"`` (no further progress),
         ``"iteration limit"``, ``"separable"`` (without a penalty the loss falls to zero as the coefficients grow
-        without end: there is no optimum).
+        without end: there is no optimum), ``"infeasible"`` (no classifier satisfies the rows of A; only candidates of
+        a search end so, and none is returned).
     """
 
     objective: float
@@ -218,9 +219,9 @@ class Problem:
         """Return the largest amount by which a row of A misses its bounds."""
         return largest(self._missed(self.rows @ theta))
 
-    def is_feasible(self, theta: Array) -> bool:
-        """Whether every row of A is within its bounds, up to rounding (:data:`ROUNDING_ROOM`)."""
-        return bool(np.all(self._missed(self.rows @ theta) <= self.room(theta)))
+    def is_feasible(self, theta: Array, slack: float = 1.0) -> bool:
+        """Whether every row of A is within its bounds, up to ``slack`` times rounding (:data:`ROUNDING_ROOM`)."""
+        return bool(np.all(self._missed(self.rows @ theta) <= slack * self.room(theta)))
 
     def _missed(self, value: Array) -> Array:
         return np.maximum(value - self.upper, self.lower - value)

@@ -35,7 +35,7 @@ class Several(Constraint):
     Parameters
     ----------
     constraints : sequence of Constraint
-        At least two, none of them twice.
+        At least two, none of them twice; rules all on the same path.
     """
 
     constraints: Sequence[Constraint]
@@ -63,6 +63,13 @@ class Several(Constraint):
             raise ValueError(
                 "A p%-rule that is tested on people set aside (confidence=...) must be asked for alone: the test is "
                 "of the rule, not of other constraints."
+            )
+
+        paths = list(dict.fromkeys(rule.path for rule in self.of(PRuleBound)))
+        if len(paths) > 1:
+            raise ValueError(
+                "Rules in one list are searched for together, on one path; give all of them the same path=, got "
+                f"{paths[0]!r} and {paths[1]!r}."
             )
 
     def of(self, kind: type) -> list[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.formulations.promises import Held, Promises
-from fairmargin.problem import Problem, Solution
+from fairmargin.problem import ROUNDING_ROOM, Problem, Solution
 from fairmargin.solvers import Accuracy, Start, solve
 from fairmargin.solvers.cone_program import ConeProgram, solve_program
 from fairmargin.tolerances import HAIR, MOST_ROUNDS, RIM, ROUGH
@@ -74,16 +74,19 @@ class Region:
         )
 
     def solve(self, problem: Problem, start: Start | None, accuracy: Accuracy) -> Solution:
-        """Return the solution of a problem within the region, with the multipliers of the problem's own rows."""
-        solution = self.solve_written(problem, start, accuracy)[1]
+        """Return the solution of a problem within the region, with the multipliers of the problem's own rows.
+
+        Where the region leaves no room for the problem's own rows, the status is ``"infeasible"``.
+        """
+        search = Search(self, problem, start, accuracy)
+        solution = search.solve()
+        if search.failed(solution) or search.outside(solution):
+            solution = replace(solution, certificate=replace(solution.certificate, status="infeasible"))
         return replace(solution, multipliers=solution.multipliers[: problem.n_rows])
 
     def solve_written(self, problem: Problem, start: Start | None, accuracy: Accuracy) -> tuple[Problem, Solution]:
         """Return a problem with the rows of the region, and its solution."""
-        search = Search(self, problem, start, accuracy)
-        solution = search.at(1.0)
-        if search.outside(solution):
-            solution = search.within(solution)
+        solution = Search(self, problem, start, accuracy).solve()
         return self.written(problem), solution
 
 
@@ -94,6 +97,17 @@ class Search:
         self.region, self.problem, self.accuracy = region, problem, accuracy
         # Multipliers of rows that come and go are no use to a solver.
         self.start = None if start is None else replace(start, multipliers=None)
+
+    def solve(self) -> Solution:
+        """Return the solution; where rows and promises contradict each other, the point at which that showed."""
+        solution = self.at(1.0)
+        return self.within(solution) if self.outside(solution) and not self.failed(solution) else solution
+
+    def failed(self, solution: Solution) -> bool:
+        """Whether the solver left rows broken by far more than it does where there is a solution."""
+        if solution.certificate.status == "solved":
+            return False
+        return not self.region.written(self.problem).is_feasible(solution.theta, ROUGH / ROUNDING_ROOM)
 
     def among_working(self, stiffness: float = 1.0) -> Solution:
         """Return the solution under the promises looked at so far, with the penalty multiplied by ``stiffness``."""
@@ -108,7 +122,7 @@ class Search:
         region, problem = self.region, self.problem
         for _ in range(MOST_ROUNDS):
             solution = self.among_working(stiffness)
-            if region.promises is None:
+            if region.promises is None or self.failed(solution):  # further promises only ask for more
                 break
             broken = region.promises.look(solution.theta, solution.scores).broken(region.working, few(problem))
             if len(broken) == 0:

@@ -31,7 +31,6 @@ from fairmargin.solvers import Start
 __all__ = ["Candidate", "CovarianceFamily", "DecisionFamily", "Family", "Prices", "unconstrained_candidate"]
 
 Array = NDArray[np.float64]
-_FAILED = ("inaccurate", "infeasible")
 _NEAR = 1e-2  # relative gap up to which rounding, not the problem, explains that a solver stopped short
 Pose = Callable[[Problem], Problem]  # from data, loss and penalty to the convex problem of a candidate
 
@@ -61,7 +60,12 @@ class Candidate:
     def is_solved(self) -> bool:
         """Whether the problem has a solution near this one: covariances of errors may not reach the other sign."""
         proof = self.solution.certificate
-        return proof.status not in _FAILED or proof.gap <= _NEAR
+        return not self.is_infeasible and (proof.status != "inaccurate" or proof.gap <= _NEAR)
+
+    @property
+    def is_infeasible(self) -> bool:
+        """Whether other constraints leave no classifier here."""
+        return self.solution.certificate.status == "infeasible"
 
     def solved(self, task: Task) -> Candidate:
         """Return the candidate solved with the loss and to the tolerance of ``task``, its scores computed anew.

@@ -54,7 +54,10 @@ class Judge:
 
     def reached(self, scores: Array) -> float:
         """Return the level of the rule that the decisions ``scores >= 0`` reach, as in :class:`Rule`."""
-        return float(self.rule.reached(self._smoothed(self.people.counts(scores >= 0))))
+        return self._reached(scores >= 0)
+
+    def _reached(self, accepted: NDArray[np.bool_]) -> float:
+        return float(self.rule.reached(self._smoothed(self.people.counts(accepted))))
 
     def measures(self, scores: Array) -> tuple[float, float]:
         """Return the p, in percent, and the largest difference of rates, neither smoothed, of ``scores >= 0``.
@@ -81,6 +84,10 @@ class Judge:
     def keeps(self, scores: Array) -> bool:
         """Whether the decisions ``scores >= 0`` reach the rule."""
         return self.reached(scores) >= self.rule.level
+
+    def keeps_constant(self, accepted: bool) -> bool:
+        """Whether accepting everybody, or nobody, reaches the rule."""
+        return self._reached(np.full(len(self.people.weight), accepted)) >= self.rule.level
 
     def is_constant(self, scores: Array) -> bool:
         """Whether ``scores >= 0`` decides the same for everybody."""
@@ -132,21 +139,29 @@ class Judge:
         """
         if not self.may_cut:
             return None
-        low, high = float(scores.min()), float(scores.max())
-        room = max(high - low, 1.0)
-        everybody = np.ones(len(scores), dtype=bool)
         cuts = [
-            Cut(self.people.accuracy(accepted), threshold)
-            for accepted, threshold in ((everybody, low - room), (~everybody, high + room))
-            if self.rule.reached(self._smoothed(self.people.counts(accepted))) >= self.rule.level
+            Cut(self.people.accuracy(np.full(len(scores), accepted)), threshold)
+            for accepted, threshold in self.constant_thresholds(scores).items()
+            if self.keeps_constant(accepted)
         ]
         return max(cuts, key=lambda cut: cut.accuracy, default=None)
+
+    def constant_thresholds(self, scores: Array) -> dict[bool, float]:
+        """Return the thresholds that accept everybody (True) and nobody (False)."""
+        low, high = float(scores.min()), float(scores.max())
+        room = max(high - low, 1.0)
+        return {True: low - room, False: high + room}
 
     def warn(self, scores: Array) -> None:
         """Warn if the decisions ``scores >= 0`` are no better than constant ones, or rest on small groups."""
         self._warn_if_trivial(scores)
         if np.any(scores >= 0):
-            self._warn_of_small_groups(scores)
+            self.warn_of_small_groups(scores)
+
+    @property
+    def text(self) -> str:
+        """What is asked for, in words."""
+        return self.rule.text
 
     def _warn_if_trivial(self, scores: Array) -> None:
         people = replace(self.people, stakes=None)  # whatever class weights say, decide by plain accuracy what to say
@@ -162,7 +177,7 @@ class Judge:
         else:
             return
         warnings.warn(
-            f"The classifier found for the {self.rule.text} {what}. Ask for {self.rule.weaker}, merge small groups, "
+            f"The classifier found for the {self.text} {what}. Ask for {self.rule.weaker}, merge small groups, "
             "or add features.",
             TrivialClassifierWarning,
             stacklevel=2,
@@ -173,7 +188,7 @@ class Judge:
         accepted = float(self.people.weight @ (scores >= 0)) / self.people.total
         return max(accepted, 1.0 - accepted)
 
-    def _warn_of_small_groups(self, scores: Array) -> None:
+    def warn_of_small_groups(self, scores: Array) -> None:
         """Warn where chance alone moves a group's rate by more than the rule allows (95% interval)."""
         small = []
         for counts in self.people.counts(scores >= 0):

@@ -60,6 +60,8 @@ class ErrorCovarianceFamily:
                 return base.with_rows(rows, bound, bound)
 
             solution = self.task.solve(pose(self.task.problem), Start(solution.theta, None, solution.hessian))
+            if solution.certificate.status == "infeasible":  # beside other constraints: no start for other points
+                return Candidate(self.name, t, pose, solution)
             if np.mean(before != (self.task.data.y * solution.scores < 0)) < _SETTLED:
                 break
         self._near = (t, solution)

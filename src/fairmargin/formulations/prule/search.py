@@ -209,8 +209,10 @@ class _Walk:
         accuracy : float
             At the best cut that keeps the rule; minus infinity if that is not worthwhile.
         ceiling : float
-            Without the rule, at the best cut of all.
+            Without the rule, at the best cut of all; minus infinity where there is no classifier.
         """
+        if candidate.is_infeasible:
+            return -np.inf, -np.inf
         cut, ceiling = self.judge.look(candidate.solution.scores, self.worthwhile)
         if cut is None or not candidate.is_solved:
             return -np.inf, ceiling

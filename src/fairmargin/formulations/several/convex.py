@@ -61,8 +61,9 @@ def _within(demands: Demands) -> Solution:
     problem = task.problem.with_bounds(-bounds, bounds)
     if demands.promises is None and problem.violation(free.theta) <= 0.0:
         return replace(free, multipliers=np.zeros(problem.n_rows))
-    inside = replace(task, region=demands.region)
-    return inside.solve(problem, Start(free.theta, hessian=free.hessian))
+    start = Start(free.theta, hessian=free.hessian)
+    _, solution = demands.region.solve_written(problem, start, task.accuracy)
+    return replace(solution, multipliers=solution.multipliers[: problem.n_rows])
 
 
 def solve_convex(demands: Demands, base: Solution) -> tuple[Problem, Solution, float | None]:

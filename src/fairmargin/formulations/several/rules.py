@@ -33,8 +33,10 @@ class JointJudge(Judge):
 
     Parameters
     ----------
+    people, rule, may_cut, smooth_below
+        As in :class:`Judge`: everybody under the notions of all rules, and the first rule, which guide the search.
     parts : tuple of Judge
-        One per rule; the first gives :attr:`rule`.
+        One per rule, each under its own notion: they alone decide what is kept and measured.
     demands : Demands
         The other constraints.
     """
@@ -71,16 +73,37 @@ class JointJudge(Judge):
         nearest = best[int(np.argmin(np.abs(thresholds[best])))]
         return Cut(float(ranking.accuracy[nearest]), float(thresholds[nearest])), ceiling
 
+    def measures(self, scores: Array) -> tuple[float, float]:
+        """Return those of the first rule, under its notion."""
+        return self.parts[0].measures(scores)
+
     def keeps(self, scores: Array) -> bool:
         """Whether the decisions ``scores >= 0`` reach all rules and keep what else is asked."""
         least, most = self.allowed(scores)
         return least <= 0.0 <= most and all(part.keeps(scores) for part in self.parts)
 
-    def constant_cut(self, scores: Array) -> Cut | None:
-        """Return the better of the cuts that accept everybody and nobody, where one is allowed."""
-        cut = super().constant_cut(scores)
+    def keeps_constant(self, accepted: bool) -> bool:
+        """Whether accepting everybody, or nobody, reaches all rules."""
+        return all(part.keeps_constant(accepted) for part in self.parts)
+
+    def constant_thresholds(self, scores: Array) -> dict[bool, float]:
+        """Return the allowed thresholds that accept everybody (True) and nobody (False), where there are any."""
         least, most = self.allowed(scores)
-        return cut if cut is not None and least <= cut.threshold <= most else None
+        if least > most:
+            return {}
+        far = {accepted: min(max(t, least), most) for accepted, t in super().constant_thresholds(scores).items()}
+        beyond = {True: far[True] <= scores.min(), False: far[False] > scores.max()}
+        return {accepted: t for accepted, t in far.items() if beyond[accepted]}
+
+    @property
+    def text(self) -> str:
+        """All rules, in words."""
+        return " and ".join(part.text for part in self.parts)
+
+    def warn_of_small_groups(self, scores: Array) -> None:
+        """Warn of groups that are too small for a rule, of each rule by itself."""
+        for part in self.parts:
+            part.warn_of_small_groups(scores)
 
     def allowed(self, scores: Array) -> tuple[float, float]:
         """Return the least and the largest threshold that the other constraints allow for a ranking."""
