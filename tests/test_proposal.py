@@ -70,6 +70,18 @@ def test_verdicts(rates, people, status):
         assert bool(found["below"]) == (status in (FAILS, FAILS_MAYBE))
 
 
+def test_the_interval_shown_is_that_of_the_group_that_decides():
+    """A small group has the lowest rule and proves nothing; a large one is below beyond doubt."""
+    found = verdict((0.50, 0.35, 1 / 3), (4000, 2000, 30), method="between_groups", min_people=30)
+    assert found["status"] == FAILS
+    assert found["below"][0]["group"] == "g2"
+    assert found["below"][0]["high"] == 100.0
+    decides = found["below"][1]
+    assert decides["high"] < decides["corrected"] < 80.0
+    limits = f"{decides['low']:.1f}–{decides['high']:.1f}%"
+    assert f"The 95% interval of sensitive = g1 is {limits}. It lies below 80%" in found["sure"]
+
+
 def test_nothing_is_sure_of_the_people_trained_on():
     assert verdict((0.50, 0.49), (5000, 5000), held_out=False)["status"] == PASSES_MAYBE
     assert verdict((0.50, 0.20), (5000, 5000), held_out=False)["status"] == FAILS_MAYBE

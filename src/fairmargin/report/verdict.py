@@ -192,8 +192,9 @@ def direction(difference: float | None) -> str:
 
 
 def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_out: bool | None, count: int) -> str:
-    by = "low" if status in (PASSES, PASSES_MAYBE) else "rule"
-    shown = min(judged, key=lambda g: g[by])
+    # The group that decides: the interval shown is the one that the words after it are about.
+    by = {PASSES: "low", PASSES_MAYBE: "low", FAILS_MAYBE: "rule", FAILS: "corrected"}[status]
+    shown = min(judged, key=lambda g: (g[by], g["rule"]))
     where = {True: "held-out people, who were not trained on", False: "people trained on", None: "people"}[held_out]
     limits = interval(shown["low"], shown["high"])
     span = f"Measured on {count:,} {where}. The 95% interval of {name_group(shown)} is {limits}."
