@@ -218,6 +218,18 @@ def test_a_wrapped_pipeline_keeps_people_from_its_scaler():
     assert clf.predict_proba(X).shape == (3000, 2)
 
 
+def test_a_list_of_one_rule_is_that_rule():
+    X, y, z = people(3000)
+    rule = PRuleBound(70, confidence=0.9, safety_size=1000)
+    alone, listed = (
+        CertifiedClassifier(FairLogisticRegression(constraint=asked)).fit(X, y, sensitive_features=z)
+        for asked in (rule, [rule])
+    )
+    assert listed.guarantee_ == alone.guarantee_
+    assert (listed.guarantee_.p, listed.guarantee_.confidence, listed.guarantee_.people) == (70, 0.9, 1000)
+    assert len(listed.trained_rows_) == 2000
+
+
 def test_any_classifier_can_be_wrapped():
     X, y, _ = people(3000)
     group = np.random.default_rng(0).choice(["a", "b"], 3000)

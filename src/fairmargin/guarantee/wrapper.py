@@ -22,6 +22,7 @@ from fairmargin.guarantee.learning import refuse_if_seen, split_people
 from fairmargin.guarantee.record import Guarantee
 from fairmargin.membership import Membership, probabilities_refused
 from fairmargin.sensitive import read_columns
+from fairmargin.several import as_constraint
 
 __all__ = ["CertifiedClassifier"]
 
@@ -125,7 +126,7 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         step = _last_step(estimator)
         _tell_positive(step.classifier, self.pos_label)
         step.check(sample_weight, fit_params, _num_samples(X))
-        if _tests_itself(step.classifier):
+        if _own_rule(step.classifier) is not None:
             guarantee = _fit_steps(estimator, inside, outside)
         else:
             estimator.fit(inside.X, inside.y, **step.fit_params(inside), **fit_params)
@@ -153,9 +154,7 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _asked(self) -> PRuleBound:
         """Return whom to set aside: as the last step's constraint says, or this object's parameters."""
         last = self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
-        if _tests_itself(last):
-            return last.constraint
-        return PRuleBound(
+        return _own_rule(last) or PRuleBound(
             self.p, confidence=self.confidence, safety_size=self.safety_size, random_state=self.random_state
         )
 
@@ -204,9 +203,13 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self.estimator_.predict_proba(X)
 
 
-def _tests_itself(estimator: Any) -> bool:
-    asked = getattr(estimator, "constraint", None)
-    return isinstance(asked, PRuleBound) and asked.guarantee == "exact" and asked.confidence is not None
+def _own_rule(estimator: Any) -> PRuleBound | None:
+    """Return the rule that a classifier of this package tests itself on people set aside; None if it tests none."""
+    if not has_fit_parameter(estimator, "safety_set"):
+        return None
+    asked = as_constraint(estimator.constraint)
+    is_tested = isinstance(asked, PRuleBound) and asked.guarantee == "exact" and asked.confidence is not None
+    return asked if is_tested else None
 
 
 def _tell_positive(estimator: Any, pos_label: Any) -> None:
@@ -276,7 +279,7 @@ class _LastStep:
         if weight is not None and not has_fit_parameter(self.classifier, "sample_weight"):
             raise ValueError(f"sample_weight cannot be passed on: {kind}.fit takes none.")
         for name, value in fit_params.items():
-            if _tests_itself(self.classifier):
+            if _own_rule(self.classifier) is not None:
                 raise ValueError(
                     f"fit cannot pass {name!r} on to {kind} with PRuleBound(confidence=...): it takes only "
                     "sample_weight and sensitive_features."
