@@ -27,6 +27,7 @@ __all__ = [
     "by_column",
     "check_confidence",
     "check_gamma",
+    "check_percent",
 ]
 
 Array = NDArray[np.float64]
@@ -426,7 +427,7 @@ class PRuleBound(Constraint):
         elif self.p is None:
             raise ValueError("PRuleBound needs p, a percentage from 0 to 100, or difference, e.g. difference=0.05.")
         else:
-            _check_percent(self.p)
+            check_percent(self.p)
         if self.path not in ("auto", "covariance", "decisions", "ccp"):
             raise ValueError(f"path must be 'auto', 'covariance', 'decisions' or 'ccp', got {self.path!r}.")
         if self.path == "ccp" and not get_notion(self.notion).needs_labels:
@@ -437,11 +438,13 @@ class PRuleBound(Constraint):
             raise ValueError(f"min_people must be a positive whole number, got {self.min_people!r}.")
 
 
-def _check_percent(p: Any) -> None:
+def check_percent(p: Any) -> float:
+    """Return ``p`` as a float; raise unless it is a percentage, or if it looks like a share, such as 0.8."""
     if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= float(p) <= 100:
         raise ValueError(f"p must be a percentage from 0 to 100, got {p!r}.")
     if 0 < float(p) <= 1:
         raise ValueError(f"p is in percent and {p!r} is nearly nothing; did you mean {100 * float(p):g}?")
+    return float(p)
 
 
 def _check_difference(difference: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
-from fairmargin.constraints import check_confidence
+from fairmargin.constraints import check_confidence, check_percent
 from fairmargin.exceptions import NotCertifiedError
 from fairmargin.guarantee.record import Guarantee, name_positive
 from fairmargin.guarantee.verdict import CountedDecisions, Question
@@ -18,7 +18,7 @@ from fairmargin.notions import Condition, Notion, get_notion
 from fairmargin.sensitive import encode_sensitive
 from fairmargin.validation import favourable_class, validate_weights
 
-__all__ = ["certify", "check_percent", "refuse"]
+__all__ = ["certify", "refuse"]
 
 Mask = NDArray[np.bool_]
 
@@ -163,15 +163,6 @@ def _failed_groups(tested: CountedDecisions, failures: Sequence[Any]) -> list[An
         inside = side.inside if side.inside.sum() <= side.outside.sum() else side.outside
         names |= {(counts.name, str(counts.categories[i]), counts.among) for i in np.flatnonzero(inside)}
     return [g for g in tested.groups if (g.attribute, g.group, g.among) in names]
-
-
-def check_percent(p: Any) -> float:
-    """Return ``p`` as a float; raise unless it is a percentage above 1."""
-    if isinstance(p, bool) or not isinstance(p, int | float | np.number) or not 0 <= float(p) <= 100:
-        raise ValueError(f"p must be a percentage from 0 to 100, got {p!r}.")
-    if 0 < float(p) <= 1:
-        raise ValueError(f"p is in percent and {p!r} is nearly nothing; did you mean {100 * float(p):g}?")
-    return float(p)
 
 
 def _positive_label(model: Any, given: Any) -> Any:
