@@ -344,8 +344,36 @@ def test_frontier(loss):
     assert frontier.select(mean_difference=limit) is frontier.estimators_[2]
     with pytest.raises(ValueError, match="exactly one"):
         frontier.select()
+    with pytest.raises(ValueError, match=r"max_loss_increase must be zero or positive, got -0\.1"):
+        frontier.select(max_loss_increase=-0.1)
     with pytest.raises(ValueError, match="not measured on 'later'"):
         frontier.select(covariance=0.1, on="later")
+
+
+def test_a_frontier_within_strata_is_measured_within_them():
+    X, y, Z = people(9, d=8)
+    sex, rng = Z["sex"], np.random.default_rng(0)
+    job = np.where(X[:, 1] + rng.normal(size=len(y)) > 0.5, "clerk", "chef")
+    weight = rng.integers(1, 4, len(y)).astype(float)
+    half = np.arange(len(y)) < 200
+    asked = {"sensitive_features": sex, "strata": job}
+    part = (X[half], y[half], sex[half], weight[half], job[half])
+    frontier = RegressionFrontier(FairRegressor(), n_points=3).fit(X, y, weight, **asked, eval_set=part)
+    table = frontier.table_
+    largest = table.filter(like="covariance[").abs().max(axis=1)
+    np.testing.assert_allclose(table["train_covariance"], largest, rtol=1e-9, atol=1e-12)
+    for name, rows in (("train", np.ones(len(y), dtype=bool)), ("test", half)):
+        within = [rows & (job == value) for value in ("chef", "clerk")]
+        for k, model in enumerate(frontier.estimators_):
+            spans = [difference(model, X[r], sex[r], weight[r]) for r in within]
+            assert table[f"{name}_mean_difference"][k] == pytest.approx(max(spans), abs=1e-9)
+            sizes = [np.cov(model.predict(X[r]), sex[r] == "m", aweights=weight[r], ddof=0)[0, 1] for r in within]
+            assert table[f"{name}_covariance"][k] == pytest.approx(np.abs(sizes).max(), abs=1e-9)
+    assert frontier.select(covariance=float(largest[1])) is frontier.estimators_[1]
+    with pytest.raises(ValueError, match="'test' lack strata"):
+        RegressionFrontier(FairRegressor(), n_points=3).fit(X, y, **asked, eval_set=part[:3])
+    with pytest.raises(ValueError, match="'later' lack strata"):
+        frontier.evaluate(*part[:3], name="later")
 
 
 # --- Errors ----------------------------------------------------------------------------------------------

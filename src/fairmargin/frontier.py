@@ -33,7 +33,7 @@ from fairmargin.validation import ONE_AT_A_TIME, check_count, validate_weights
 if TYPE_CHECKING:
     from fairmargin.displays import FrontierDisplay
 
-__all__ = ["Asked", "FairnessFrontier", "describe_decisions", "frontier_table"]
+__all__ = ["Asked", "FairnessFrontier", "describe_decisions", "frontier_table", "read_sets"]
 
 Array = NDArray[np.float64]
 
@@ -141,7 +141,7 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
             With ``which="p_rule"``: each takes the place of a point whose level it reaches with a higher accuracy.
         """
         self._check_parameters()
-        sets = _read_sets(eval_set)
+        sets = read_sets(eval_set)
         with ONE_AT_A_TIME:
             head, last = _fit_head(self.estimator, X, y)
         X_seen = Pipeline(head).transform(X) if head else X
@@ -382,20 +382,25 @@ class Asked:
         self, label: NDArray[np.bool_], sensitive: Sensitive, strata: Any, name: str
     ) -> tuple[Condition, ...]:
         """Return the conditions under which groups are compared on data with these labels."""
-        if (strata is not None) != self.in_strata:
-            missing = "lack" if self.in_strata else "have"
-            raise ValueError(
-                f"The data called {name!r} {missing} strata, unlike those that the frontier is fitted on; give them "
-                "as (X, y, sensitive_features, sample_weight, strata)."
-            )
+        self.check(strata, name)
         notion = get_notion(self.notion)
         found = notion.conditions(np.where(label, 1.0, -1.0))
         if strata is None:
             return found
         return within_strata(found, encode_strata(strata, len(label)), sensitive, notion.name)
 
+    def check(self, strata: Any, name: str) -> None:
+        """Raise unless data have strata if and only if the frontier has them."""
+        if (strata is not None) != self.in_strata:
+            missing = "lack" if self.in_strata else "have"
+            raise ValueError(
+                f"The data called {name!r} {missing} strata, unlike those that the frontier is fitted on; give them "
+                "as (X, y, sensitive_features, sample_weight, strata)."
+            )
 
-def _read_sets(eval_set: Any) -> dict[str, tuple[Any, ...]]:
+
+def read_sets(eval_set: Any) -> dict[str, tuple[Any, ...]]:
+    """Return the further data given to ``fit`` by name; raise for data that are no such tuple."""
     if eval_set is None:
         return {}
     sets = dict(eval_set) if isinstance(eval_set, Mapping) else {"test": eval_set}

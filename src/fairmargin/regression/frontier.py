@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,12 @@ from fairmargin.constraints import CovarianceBound
 from fairmargin.formulations import Outcome, warn_unless_solved
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.outcome import loss_increase
+from fairmargin.frontier import Asked, read_sets
+from fairmargin.notions import Compared
 from fairmargin.plain_state import PlainState
 from fairmargin.regression.losses import HuberLoss, PinballLoss, ResidualLoss, SquaredError
 from fairmargin.regression.regressor import FairRegressor
-from fairmargin.sensitive import Sensitive, encode_sensitive
+from fairmargin.sensitive import encode_sensitive
 from fairmargin.validation import ONE_AT_A_TIME, check_count, validate_weights
 
 __all__ = ["RegressionFrontier"]
@@ -48,7 +49,7 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         ``covariance[attribute=category]``, ``multiplier[...]`` (its size is the shadow price) and, for the training
         data and each set given to ``fit``, ``train_loss`` (mean), ``train_r2``, ``train_mae``, ``train_covariance``
         (the largest) and ``train_mean_difference`` (the largest difference of mean predictions between two groups of
-        an attribute).
+        an attribute); these two within strata, where ``fit`` has them.
 
     Examples
     --------
@@ -88,9 +89,13 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         X, y, sample_weight, sensitive_features, strata
             As in the estimator's ``fit``. The steps of a pipeline before the last are fitted once.
         eval_set : tuple (X, y, sensitive_features) or mapping from name to such tuples, optional
-            Further data to measure every point on; a tuple alone is called "test". A fourth entry is its sample
-            weight.
+            Further data to measure every point on; a tuple alone is called "test". It may also hold ``sample_weight``
+            (or None) and, if the frontier has them, ``strata``.
         """
+        sets = read_sets(eval_set)
+        asked = Asked("selection_rate", strata is not None)
+        for name, data in sets.items():
+            asked.check(data[4] if len(data) > 4 else None, name)
         head, last = self._split(X, y)
         prototype = clone(last).set_params(constraint=CovarianceBound(relative=True))
         task = prototype._prepare(_transformed(head, X), y, sample_weight, sensitive_features, strata)
@@ -114,8 +119,8 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
             estimators.append(Pipeline([*head, (self.estimator.steps[-1][0], point)]) if head else point)
         assert worst is not None
         warn_unless_solved(worst, task.tol)
-        self.estimators_ = estimators
-        sets = {"train": (X, y, sensitive_features, sample_weight), **_read_sets(eval_set)}
+        self.estimators_, self._asked = estimators, asked
+        sets = {"train": (X, y, sensitive_features, sample_weight, strata), **sets}
         parts = [pd.DataFrame(rows), *(self.evaluate(*data, name=name) for name, data in sets.items())]
         self.table_ = pd.concat(parts, axis=1)
         return self
@@ -134,14 +139,26 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
             return clone(self.estimator[:-1]).fit(X, y).steps, last
 
     def evaluate(
-        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any = None, *, name: str = "test"
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any = None,
+        strata: Any = None,
+        *,
+        name: str = "test",
     ) -> pd.DataFrame:
-        """Return loss, R2, mean absolute error, covariance and difference of means of every point on any data."""
+        """Return loss, R2, mean absolute error, covariance and difference of means of every point on any data.
+
+        A frontier within strata needs them here, too: covariance and difference of means are the largest within one.
+        """
         check_is_fitted(self)
         actual = np.asarray(y, dtype=float)
         sensitive = encode_sensitive(sensitive_features, len(actual), groups=False)
         weight = validate_weights(sample_weight, actual[:, None])
-        return pd.DataFrame([_measures(e, X, actual, sensitive, weight, name) for e in self.estimators_])
+        conditions = self._asked.conditions(np.ones(len(actual), dtype=bool), sensitive, strata, name)
+        compared = Compared(sensitive, tuple(c for c in conditions if weight[c.counts].any()), weight)
+        return pd.DataFrame([_measures(e, X, actual, compared, name) for e in self.estimators_])
 
     def select(
         self,
@@ -164,6 +181,8 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
             raise ValueError("Give exactly one of max_loss_increase, covariance and mean_difference.")
         (what, limit) = given[0]
         if what == "max_loss_increase":
+            if not limit >= 0:
+                raise ValueError(f"max_loss_increase must be zero or positive, got {limit!r}.")
             within = np.flatnonzero(self.table_["loss_increase"].to_numpy() <= limit + 1e-12)
             return self.estimators_[int(within[-1])]
         if f"{on}_{what}" not in self.table_:
@@ -181,12 +200,6 @@ def _transformed(head: list[tuple[str, Any]], X: Any) -> Any:
     return Pipeline(head).transform(X) if head else X
 
 
-def _read_sets(eval_set: Any) -> dict[str, Any]:
-    if eval_set is None:
-        return {}
-    return dict(eval_set) if isinstance(eval_set, Mapping) else {"test": eval_set}
-
-
 def _by_column(point: FairRegressor, names: list[str]) -> dict[str, float]:
     """Return covariances and multipliers by column of the table."""
     found: dict[str, float] = {}
@@ -202,12 +215,10 @@ def _loss_of(model: FairRegressor, target: Array) -> ResidualLoss:
     return PinballLoss(target, model.quantile) if model.loss == "quantile" else SquaredError(target)
 
 
-def _measures(
-    estimator: Any, X: Any, actual: Array, sensitive: Sensitive, weight: Array, name: str
-) -> dict[str, float]:
-    predicted = estimator.predict(X)
+def _measures(estimator: Any, X: Any, actual: Array, compared: Compared, name: str) -> dict[str, float]:
+    predicted, weight = estimator.predict(X), compared.weight
     model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-    covariance = sensitive.centred(weight).T @ (weight * predicted) / weight.sum()
+    covariance = compared.centred.T @ (weight * predicted) / weight.sum()
     found = {
         f"{name}_loss": float(np.average(_loss_of(model, actual).value(predicted), weights=weight)),
         f"{name}_r2": float(r2_score(actual, predicted, sample_weight=weight)),
@@ -215,9 +226,10 @@ def _measures(
         f"{name}_covariance": float(np.abs(covariance).max()),
     }
     spans = [
-        _span(a.group_weights(weight * predicted), a.group_weights(weight))
-        for a in sensitive.attributes
+        _span(a.group_weights(weight * counts * predicted), a.group_weights(weight * counts))
+        for a in compared.sensitive.attributes
         if not a.is_numeric
+        for counts in (c.counts for c in compared.conditions)
     ]
     if spans:
         found[f"{name}_mean_difference"] = max(spans)
