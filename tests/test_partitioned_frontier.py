@@ -66,6 +66,10 @@ def test_the_points_of_memory(estimator, sensitive, weight, n_points, frame, fol
     for model in found.models:
         assert model.estimator.certificate_.status == "solved"
         assert recompute.faults(model.estimator, X, frame["y"], weights, frame[sensitive]) == []
+        for (name, group), rate in model.estimator.training_rates_.items():
+            chosen = (frame[name].astype(str) == group).to_numpy()
+            kept = None if weights is None else weights[chosen]
+            assert rate == pytest.approx(np.average(model.estimator.predict(X[chosen]), weights=kept), rel=1e-12)
     # What is measured, exactly as the classifiers decide on all people in memory.
     again = found.frontier.evaluate(X, frame["y"], frame[sensitive], weights, name="train")
     shared = found.table[again.columns]

@@ -68,6 +68,10 @@ def test_the_rule_holds_for_everybody(estimator, sensitive, weight, frame, folde
     reached = p_rule(frame["y"], estimator.predict(X), sensitive_features=frame[sensitive], sample_weight=weights)
     assert reached >= estimator.constraint.p
     assert estimator.p_rule_ == pytest.approx(reached, rel=1e-12)
+    for (name, group), rate in estimator.training_rates_.items():
+        chosen = (frame[name].astype(str) == group).to_numpy()
+        decided, kept = estimator.predict(X[chosen]), None if weights is None else weights[chosen]
+        assert rate == pytest.approx(np.average(decided, weights=kept), rel=1e-12)
     assert estimator.path_certificate_.status == "solved"
     assert estimator.path_certificate_.gap <= estimator.tol
     # Of use: well above the better constant decision (0.5 to 0.6 here), and near the classifier found in memory.

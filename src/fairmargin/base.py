@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.constraints import Constraint, PRuleBound
-from fairmargin.decisions import count_groups
+from fairmargin.decisions import count_groups, rates_by_group
 from fairmargin.diagnostics import measure_movement, warn_if_bought
 from fairmargin.formulations import Outcome, Task, make_task, run, warn_unless_solved
 from fairmargin.formulations.task import FeatureMap
@@ -84,7 +84,8 @@ _ATTRIBUTES = """
         Objective, dual bound, relative gap, largest violation, iterations and status. Objective and violation are
         those of the fitted function on the training data.
     training_rates_ : pandas.Series or None
-        Share of positive decisions among the people trained on, by attribute and category; None without groups.
+        Share of positive decisions among the people trained on, by attribute and category; None without groups, and
+        for data read in passes unless one of these counted decisions (see :func:`fairmargin.partitioned.fit`).
     diagnostics_ : Movement or None
         How scores and decisions moved from the unconstrained classifier.
     n_ties_ : int
@@ -408,12 +409,5 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
 
 def _rates(task: Task, scores: Array) -> pd.Series | None:
     """Return the positive rates of all groups in training; None where no attribute has groups."""
-    found: dict[tuple[str, str], float] = {}
-    for attribute in task.sensitive.attributes:
-        if not attribute.is_numeric:
-            counts = count_groups(attribute, scores >= 0, task.data.people_weight)
-            found |= {(attribute.name, str(g)): float(r) for g, r in zip(counts.categories, counts.rate, strict=True)}
-    if not found:
-        return None
-    index = pd.MultiIndex.from_tuples(list(found), names=["attribute", "category"])
-    return pd.Series(list(found.values()), index=index, name="positive rate")
+    groups = [a for a in task.sensitive.attributes if not a.is_numeric]
+    return rates_by_group([count_groups(a, scores >= 0, task.data.people_weight) for a in groups])

@@ -28,6 +28,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.notions.base import Condition
@@ -44,6 +45,7 @@ __all__ = [
     "highest_difference",
     "least_ratio",
     "mean_gain",
+    "rates_by_group",
 ]
 
 Array = NDArray[np.float64]
@@ -267,6 +269,15 @@ def least_ratio(counts: Sequence[GroupCounts], method: str = "one_vs_rest") -> A
 def highest_difference(counts: Sequence[GroupCounts], method: str = "one_vs_rest") -> Any:
     """Return the largest absolute difference of rates (CV score) over all attributes."""
     return np.max([c.difference(method) for c in _that_compare(counts, method)], axis=0)
+
+
+def rates_by_group(counts: Sequence[GroupCounts]) -> pd.Series | None:
+    """Return the positive rates by attribute and category; None where nothing was counted."""
+    found = {(c.name, str(g)): float(r) for c in counts for g, r in zip(c.categories, c.rate, strict=True)}
+    if not found:
+        return None
+    index = pd.MultiIndex.from_tuples(list(found), names=["attribute", "category"])
+    return pd.Series(list(found.values()), index=index, name="positive rate")
 
 
 def mean_gain(accepted: Mask, label: Mask, gains: Mapping[str, float], weight: Array | None = None) -> float:

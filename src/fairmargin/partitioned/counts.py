@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from fairmargin.decisions import GroupCounts
-from fairmargin.notions import Condition
+from fairmargin.decisions import GroupCounts, rates_by_group
+from fairmargin.notions import Condition, get_notion
 from fairmargin.partitioned.prepare import Census
 
-__all__ = ["accepted_weight", "count_decisions"]
+__all__ = ["accepted_weight", "count_decisions", "training_rates"]
 
 Array = NDArray[np.float64]
 
@@ -46,6 +48,13 @@ def count_decisions(
         if by_name[name].codes is not None:
             counts += [_compare(people, weight, by_name[name], condition, min_people) for condition in conditions]
     return counts
+
+
+def training_rates(census: Census, found: Sequence[tuple[NDArray[np.int64], Array]]) -> pd.Series | None:
+    """Return the positive rates of all groups, from people counted at one cut; None where nothing has groups."""
+    everybody = get_notion("selection_rate").conditions(np.array([-1.0, 1.0]))
+    counts = count_decisions(census, found, everybody, 1)
+    return rates_by_group([replace(c, positives=c.positives[:, 0]) for c in counts])
 
 
 def _compare(

@@ -24,7 +24,7 @@ from fairmargin.formulations import Outcome, warn_unless_solved
 from fairmargin.formulations.covariance import Path
 from fairmargin.frontier import Asked, FairnessFrontier, describe_decisions, frontier_table
 from fairmargin.notions import get_notion
-from fairmargin.partitioned.counts import accepted_weight, count_decisions
+from fairmargin.partitioned.counts import accepted_weight, count_decisions, training_rates
 from fairmargin.partitioned.engines import engine_for
 from fairmargin.partitioned.problem import PartitionedProblem
 from fairmargin.partitioned.solver import SAMPLE, solve_together
@@ -48,7 +48,8 @@ class PartitionedFrontier:
     frontier : FairnessFrontier
         With ``table_`` (measured on all rows), ``estimators_``, ``select`` and ``plot`` as after a fit in memory.
     models : list of TabularModel, one per point
-        The fitted estimators with the encoder: they decide on frames and can be saved.
+        The fitted estimators with the encoder: they decide on frames and can be saved. Their ``training_rates_`` are
+        those of all rows.
     """
 
     frontier: FairnessFrontier
@@ -132,7 +133,9 @@ def trace_study(
     free = task.solve(task.problem.unconstrained())
     path = Path(task, free, task.problem.rows @ free.theta)
     solutions = [path.free, *_solve_points(posed, path, free, factors[1:])]
-    decisions = _count(study, posed, [s.theta for s in solutions], shown)
+    thetas = [s.theta for s in solutions]
+    counted = posed.passes.rates(thetas, [np.zeros(1)] * len(thetas))
+    decisions = [_describe(study, found, shown) for found in counted]
     bounds: list[Constraint] = [
         CovarianceBound(round(t, 12), relative=True, notion=shown.estimator.constraint.notion) for t in factors
     ]
@@ -141,9 +144,12 @@ def trace_study(
         _model(study, posed, shown.estimator, bound, Outcome(solution, problem, free))
         for bound, solution, problem in zip(bounds, solutions, problems, strict=True)
     ]
+    for model, found in zip(models, counted, strict=True):
+        model.estimator.training_rates_ = training_rates(study.census, found)
     shown.classes_, shown.estimators_ = task.data.classes, [model.estimator for model in models]
     nothing = Outcome(path.free, task.problem.unconstrained(), free)
     shown.unconstrained_ = _model(study, posed, shown.estimator, None, nothing).estimator
+    shown.unconstrained_.training_rates_ = models[0].estimator.training_rates_
     rows = [
         {"factor": t, "objective": s.objective, **_by_column(posed, model.estimator), **measured}
         for t, s, model, measured in zip(factors, solutions, models, decisions, strict=True)
@@ -207,19 +213,16 @@ def _by_column(posed: PartitionedTask, fitted: Any) -> dict[str, float]:
     return found
 
 
-def _count(
-    study: PartitionedStudy, posed: PartitionedTask, thetas: list[Array], shown: FairnessFrontier
-) -> list[dict[str, float]]:
-    """Return accuracy, p%-rule, CV score and rates of all points on all rows, by one pass."""
+def _describe(
+    study: PartitionedStudy, found: Sequence[tuple[NDArray[np.int64], Array]], shown: FairnessFrontier
+) -> dict[str, float]:
+    """Return accuracy, p%-rule, CV score and rates of one point on all rows, from people counted at its cut."""
     conditions = get_notion(shown.estimator.constraint.notion).conditions(np.array([-1.0, 1.0]))
-    measured = []
-    for found in posed.passes.rates(thetas, [np.zeros(1)] * len(thetas)):
-        counts = [_at_zero(c) for c in count_decisions(study.census, found, conditions, shown.min_people)]
-        weight = found[0][1].sum(axis=1).astype(float)  # (2, 2): class, refused or accepted
-        accepted = accepted_weight(weight)[:, 0]
-        accuracy = (accepted[1] + weight[0].sum() - accepted[0]) / weight.sum()
-        measured.append(describe_decisions(float(accuracy), counts, "train", shown.method))
-    return measured
+    counts = [_at_zero(c) for c in count_decisions(study.census, found, conditions, shown.min_people)]
+    weight = found[0][1].sum(axis=1).astype(float)  # (2, 2): class, refused or accepted
+    accepted = accepted_weight(weight)[:, 0]
+    accuracy = (accepted[1] + weight[0].sum() - accepted[0]) / weight.sum()
+    return describe_decisions(float(accuracy), counts, "train", shown.method)
 
 
 def _at_zero(counts: GroupCounts) -> GroupCounts:

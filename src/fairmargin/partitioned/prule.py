@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
@@ -26,7 +27,7 @@ from fairmargin.formulations import Outcome
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.prule.rule import make_rule
 from fairmargin.notions import get_notion
-from fairmargin.partitioned.counts import accepted_weight, count_decisions
+from fairmargin.partitioned.counts import accepted_weight, count_decisions, training_rates
 from fairmargin.partitioned.passes import Request, scores_of
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask
 from fairmargin.problem import Certificate, Solution
@@ -45,6 +46,7 @@ class PartitionedPRuleOutcome(Outcome):
 
     p_rule: float
     cv_score: float
+    training_rates: pd.Series | None
     path: str
     path_point: Any
     path_certificate: Certificate
@@ -80,13 +82,14 @@ def solve_p_rule(
             f"No cut of the classifier found on the {twin.path_!r} path reaches a {rule.text} on all rows "
             f"(it reaches {rule.told(reached)}). Take a larger sample, ask for {rule.weaker}, or merge small groups."
         )
-    p_rule, score = cuts.measures(theta)
+    p_rule, score, rates = cuts.measures(theta)
     return PartitionedPRuleOutcome(
         _with_proof(posed, solution, theta, free, twin.path_),
         task.problem.unconstrained(),
         free,
         p_rule=p_rule,
         cv_score=score,
+        training_rates=rates,
         path=twin.path_,
         path_point=twin.path_point_,
         path_certificate=solution.certificate,
@@ -145,11 +148,13 @@ class _Cuts:
         """Return the level of the rule that the decisions of ``theta`` reach."""
         return float(self._judge(theta, np.zeros(1))[0][0])
 
-    def measures(self, theta: Array) -> tuple[float, float]:
-        """Return the p, in percent, and the largest difference of rates; 100 where nobody is counted."""
-        counts, method = self._counts(theta, np.zeros(1))[0], self.constraint.method
+    def measures(self, theta: Array) -> tuple[float, float, pd.Series | None]:
+        """Return the p, in percent (100 where nobody is counted), the largest difference, and the positive rates."""
+        (found,) = self.posed.passes.rates([theta], [np.zeros(1)])
+        counts, method = self._by_group(found), self.constraint.method
         ratio = float(least_ratio(counts, method)[0])
-        return 100.0 if np.isnan(ratio) else ratio, float(highest_difference(counts, method)[0])
+        p = 100.0 if np.isnan(ratio) else ratio
+        return p, float(highest_difference(counts, method)[0]), training_rates(self.study.census, found)
 
     def best_shift(self, theta: Array) -> float:
         """Return what to add to the intercept for the most accurate decisions that keep the rule, 0 if none do."""
@@ -187,8 +192,10 @@ class _Cuts:
     def _counts(self, theta: Array, edges: Array) -> tuple[list[GroupCounts], Array]:
         """Return the counts of every attribute and condition at every cut, and weights by class and bin."""
         (found,) = self.posed.passes.rates([theta], [edges])
-        counts = count_decisions(self.study.census, found, self.conditions, self.constraint.min_people)
-        return counts, found[0][1].sum(axis=1)
+        return self._by_group(found), found[0][1].sum(axis=1)
+
+    def _by_group(self, found: Any) -> list[GroupCounts]:
+        return count_decisions(self.study.census, found, self.conditions, self.constraint.min_people)
 
     def _smoothed(self, counts: list[GroupCounts]) -> list[GroupCounts]:
         size = float(self.constraint.smooth_below or 0)

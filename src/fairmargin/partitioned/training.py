@@ -91,7 +91,7 @@ def fit(
     model : TabularModel
         The fitted estimator with its encoder: decides on frames, and can be saved with :func:`fairmargin.io.save`.
         ``model.estimator`` has the attributes of an in-memory fit; ``diagnostics_`` and ``n_ties_`` are those of the
-        sample.
+        sample, and ``training_rates_`` is None except with ``PRuleBound``, whose passes count decisions.
     """
     check_estimator(estimator)
     engine = engine_of(data) if engine is None else engine
@@ -193,7 +193,7 @@ def store_outcome(
     estimator.n_features_in_ = len(w)
     estimator.certificate_, estimator.n_iter_ = solution.certificate, solution.certificate.n_iter
     estimator.covariance_ = estimator.unconstrained_covariance_ = estimator.multipliers_ = None
-    estimator.diagnostics_ = None
+    estimator.diagnostics_ = estimator.training_rates_ = None
     scores = scores_of(posed.sample.X, solution.theta, posed.passes.fit_intercept)
     estimator.n_ties_ = int(np.count_nonzero(np.abs(scores) <= 1e-9 * (float(np.sqrt(np.mean(scores**2))) or 1.0)))
     for name, value in outcome.fitted_attributes().items():
