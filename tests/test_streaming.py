@@ -139,6 +139,19 @@ def test_decisions_are_those_of_memory(folder):
     assert not list(folder.glob(".fairmargin-*"))
 
 
+@pytest.mark.parametrize("name", ["decision", "reason_1", "contribution_2"])
+def test_columns_to_keep_must_not_be_those_written(name, folder, everybody, capsys):
+    assert run(["train", "data", *ASK, "-s", "sex", "-o", "m.json", "-q"]) == 0
+    people = everybody.head(300).assign(**{name: 1})
+    write(people, folder / "new", files=2)
+    people.to_parquet("new.parquet")
+    capsys.readouterr()
+    for data in ("new", "new.parquet"):
+        ask = ["predict", "m.json", data, "--reasons", "2", "--keep", name, "-o", "d.csv", "-q"]
+        assert f"The output has a column {name!r} already" in errors(ask, capsys)
+    assert not (folder / "d.csv").exists()
+
+
 def test_decisions_on_new_people_say_what_differs(folder, everybody, capsys):
     assert run(["train", "data", *ASK, "-s", "sex", "-o", "m.json", "-q"]) == 0
     odd = everybody.head(900).drop(columns="sex").assign(x0=lambda f: f["x0"].where(f.index > 9))
@@ -308,7 +321,7 @@ def test_engines_that_cannot_be_reached(folder, capsys, monkeypatch):
     if shutil.which("java"):
         text = errors(["train", "data", *ASK, "-s", "sex", "--engine", f"spark://127.0.0.1:{port}"], capsys)
         assert f"No Spark master answers at spark://127.0.0.1:{port}" in text
-    assert "A frontier needs all rows in memory" in errors(["frontier", "data", *ASK, "-s", "sex"], capsys)
+    assert "call fairmargin.partitioned.trace in Python" in errors(["frontier", "data", *ASK, "-s", "sex"], capsys)
 
 
 def test_large_files_are_streamed(folder, monkeypatch):

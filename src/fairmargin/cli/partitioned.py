@@ -190,7 +190,10 @@ def predict(options: Mapping[str, Any], model: TabularModel, step: Steps) -> Dec
     output: Path = options["output"]
     with _opened(options) as (source, engine):
         keep = list(dict.fromkeys(_find(source, name, "column") for name in options["keep"] or []))
-        taken = [name for name in keep if name in ("decision", "score", "probability")]
+        numbers = range(1, 1 + min(options["reasons"], len(model.encoder.columns)))
+        reasons = (f"{word}_{k}" for word in ("reason", "contribution") for k in numbers)
+        written = {"decision", "score", "probability", *reasons}
+        taken = [name for name in keep if name in written]
         if taken:
             raise DataError(f"The output has a column {taken[0]!r} already; rename that of the data to keep it.")
         for column in model.encoder.columns:
@@ -205,11 +208,14 @@ def predict(options: Mapping[str, Any], model: TabularModel, step: Steps) -> Dec
 
 
 def refuse_frontier(options: Mapping[str, Any]) -> None:
-    """Say that a frontier cannot be traced in passes, unless the data cannot be read at all."""
+    """Say that the command line traces no frontier in passes, unless the data cannot be read at all."""
     from fairmargin.partitioned.sources.parquet import ParquetSource
 
     ParquetSource(_given(options))
-    raise DataError("A frontier needs all rows in memory: give one file and no --engine, or train one classifier.")
+    raise DataError(
+        "The command line does not trace a frontier of data read in passes: give one file and no --engine, or call "
+        "fairmargin.partitioned.trace in Python."
+    )
 
 
 @contextmanager
