@@ -48,6 +48,14 @@ def files(folder):
 ASK = ["-t", "repaid", "-p", "yes", "-s", "sex"]
 
 
+def test_constraints_that_contradict_each_other_are_named_as_typed(folder, capsys):
+    asked = ["--constraint", "covariance=0", "--constraint", "loss=0.0001", "--constraint", "individual=1000%"]
+    assert run(["train", "people.csv", *ASK, *asked, "-q", "-o", "m.json"]) == 2
+    said = capsys.readouterr().err
+    assert "--constraint covariance=0 and --constraint loss=0.0001 contradict each other" in said
+    assert "Bound(" not in said
+
+
 def test_audit_prints_writes_and_gates(folder, capsys):
     outputs = ["--json", "a.json", "--markdown", "a.md", "--html", "a.html"]
     assert run(["audit", "people.csv", *ASK, "-s", "origin", "--intersections", *outputs]) == 0

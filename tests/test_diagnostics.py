@@ -10,11 +10,14 @@ from fairmargin import (
     CovarianceWarning,
     FairLinearSVC,
     FairLogisticRegression,
+    LossBound,
+    PRuleBound,
     TrivialClassifierWarning,
     p_rule,
 )
 from fairmargin.datasets import make_linear_synthetic
-from fairmargin.diagnostics import measure_movement
+from fairmargin.diagnostics import Movement, measure_movement, warn_if_bought
+from fairmargin.several import has_rule
 
 
 def trap(n=3000, rare=12, seed=0):
@@ -48,6 +51,21 @@ def test_falling_into_the_trap_is_said(estimator):
     assert seen.covariance_cut[0] == pytest.approx(1.0)
     assert seen.decision_cut[0] < 0.3
     assert seen.decisions_changed < 0.1
+
+
+@pytest.mark.parametrize("ruled", [False, True])
+def test_a_rule_is_advised_only_to_those_without_one(ruled):
+    found = Movement(*(np.array([v]) for v in (0.9, 1.0, 0.0, 0.5)), 0.01)
+    with pytest.warns(CovarianceWarning, match="Lower C") as said:
+        warn_if_bought(found, [("sex", "b")], has_rule=ruled)
+    assert ("PRuleBound" in str(said[0].message)) != ruled
+
+
+def test_which_constraints_have_a_rule():
+    assert all(
+        map(has_rule, (PRuleBound(80), PRuleBound(80, notion="error_rate"), [CovarianceBound(), PRuleBound(80)]))
+    )
+    assert not any(map(has_rule, (None, CovarianceBound, [CovarianceBound(0.1), LossBound(0.1)])))
 
 
 @pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning")  # the hinge loss accepts everybody

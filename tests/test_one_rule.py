@@ -174,6 +174,7 @@ def test_numbers_as_text():
     assert people(1200) == "1,200 people"
     assert ratio_beside(79.96, 80.0) == "79.96%"
     assert ratio_beside(69.5, 80.0) == "69.5%"
+    assert ratio_beside(None, 80.0) == "–"
     assert interval(99.6, 100.0) == "99.6–100.0%"
 
 
@@ -183,6 +184,10 @@ def test_advice_on_the_command_line_names_options():
     assert in_options("stopped; raise max_iter.") == "stopped; raise --max-iter."
     assert in_options("that close to the best; if that is enough, raise tol.") == "that close to the best."
     assert "PRuleBound" not in in_options("or ask for the decisions themselves with PRuleBound.")
+    advice = "Lower C, merge rare categories, or ask for the decisions themselves with PRuleBound."
+    assert "--constraint p-rule=80" in in_options(advice, "train")
+    assert "--constraint" not in in_options(advice, "frontier")
+    assert "p%-rule" in in_options(advice, "frontier")
 
 
 def test_commands_without_these_options_read_a_table_all_the_same(tmp_path):

@@ -5,6 +5,8 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer, roc_auc_score
+from sklearn.model_selection import GridSearchCV
 
 from fairmargin import (
     FairLinearSVC,
@@ -94,3 +96,19 @@ def test_situation_testing_knows_the_negative_decision(data):
     coded = SituationTesting(k=5).fit(X, codes, sensitive_features=z)
     np.testing.assert_array_equal(named.tested_, coded.tested_)
     assert set(words[named.tested_]) == {"denied"}
+
+
+def test_the_recipe_for_scorers_that_sort_labels(data):
+    """``roc_auc`` takes the last label in sorted order as positive, the documented scorer the favourable one."""
+    X, words, codes, _ = data
+    asked = {"constraint": None, "pos_label": "approved"}
+    fitted = FairLogisticRegression(**asked).fit(X, words)
+    assert fitted.classes_.tolist() == ["denied", "approved"]
+    by_recipe = lambda model, X, y: roc_auc_score(y == "approved", model.decision_function(X))  # noqa: E731
+    assert by_recipe(fitted, X, words) > 0.8
+    assert get_scorer("roc_auc")(fitted, X, words) == pytest.approx(1.0 - by_recipe(fitted, X, words))
+    grid = {"C": [1e-6, 1e-3, 1.0]}
+    search = GridSearchCV(FairLogisticRegression(**asked), grid, scoring=by_recipe, cv=3).fit(X, words)
+    coded = GridSearchCV(FairLogisticRegression(constraint=None), grid, scoring="roc_auc", cv=3).fit(X, codes)
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], coded.cv_results_["mean_test_score"])
+    assert search.best_params_ == coded.best_params_

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,12 @@ from scipy.stats import ks_2samp
 from sklearn.metrics import precision_score, recall_score, roc_auc_score
 from statsmodels.stats.contingency_tables import mcnemar
 
-from fairmargin import FairLogisticRegression, PerformanceBound, io
+from fairmargin import FairLogisticRegression, PerformanceBound, io, p_rule
 from fairmargin.audit import audit
 from fairmargin.cli import run
 from fairmargin.datasets.demo import make_credit_demo
 from fairmargin.exceptions import DataError
+from fairmargin.formatting import interval
 from fairmargin.rate_statistics import paired_difference
 from fairmargin.report import add_record, is_intact, to_html, to_markdown
 from fairmargin.report.candidates import Selection
@@ -92,6 +94,46 @@ def test_small_groups_are_named_and_decide_nothing():
     assert found["status"] == PASSES
     assert "Not judged, too few people" in found["for_whom"]
     assert "g2 (8)" in found["for_whom"]
+
+
+def test_a_rule_just_missed_is_visibly_missed():
+    found = verdict((0.5, 0.39985), (20000, 20000))
+    assert found["status"] == FAILS_MAYBE
+    assert "p%-rule 79.97%" in found["for_whom"]
+
+
+def test_sentences_show_the_limits_of_the_table():
+    decisions = np.repeat([1, 0, 1, 0], [40, 60, 44, 56])
+    found = plain(audit(decisions, sensitive_features=np.repeat(["a", "b"], 100)).to_dict())
+    group = next(g for g in found["attributes"][0]["groups"] if g["ratio"] is not None)
+    assert group["ratio_high"] > 100.0
+    said = judge(found, asked=80.0, held_out=True)["sure"]
+    assert interval(group["ratio_low"], group["ratio_high"]) in said
+
+
+def test_limits_of_others_than_the_group_are_turned():
+    """A group far above everybody else: it is the others who are below, and the interval is theirs."""
+    found = verdict((0.8, 0.4, 0.4), (300, 300, 300))
+    assert "ratio of everybody except sensitive = g0 is " in found["sure"]
+    low, high = map(float, re.search(r"is ([\d.]+)–([\d.]+)%", found["sure"]).groups())
+    assert low < 50.0 < high < 80.0
+
+
+@pytest.mark.parametrize(
+    "notion", ["true_positive_rate", "false_positive_rate", "false_negative_rate", "error_rate", "equalized_odds"]
+)
+def test_the_verdict_is_about_the_notion_that_was_asked_for(study, notion):
+    asked = {"method": study.method, "min_people": study.min_people}
+    model = make_estimator("logistic", parse_constraint("p-rule=70", notion=notion, **asked))
+    _, summary = train(study, model, {"constraint": "p-rule=70"})
+    found, test = summary["proposal"]["verdict"], study.test
+    accepted = (model.decision_function(test.X) >= 0).astype(int)
+    about = {"sensitive_features": test.sensitive, "method": study.method, "min_people": study.min_people}
+    assert found["asked"] == 70.0
+    assert found["p_rule"] == pytest.approx(p_rule(test.y, accepted, notion=notion, **about))
+    assert found["status"].startswith("passes" if found["p_rule"] >= 70.0 else "fails")
+    assert "rate" in found["headline"]
+    assert "selection rates, which this rule is not about" in found["for_whom"]
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ from fairmargin.inputs import is_dask_frame
 from fairmargin.losses import LogisticLoss, Loss
 from fairmargin.plain_state import PlainState
 from fairmargin.problem import Certificate
-from fairmargin.several import as_constraint, notion_of
+from fairmargin.several import as_constraint, has_rule, notion_of
 from fairmargin.strata import encode_strata
 from fairmargin.validation import (
     ONE_AT_A_TIME,
@@ -62,6 +62,9 @@ _PARAMETERS = """
         The favourable class, whose decision is the positive one. By default the later of the two in sorted order,
         with a ``FavourableClassWarning`` under a constraint unless the labels are 0 and 1, -1 and 1, or False and
         True.
+        scikit-learn's scorers ``"roc_auc"`` and ``"neg_log_loss"`` sort the labels themselves: where
+        ``pos_label`` is the first in sorted order they are inverted, silently. With them, code labels as 0 and 1, or
+        use ``scoring=lambda model, X, y: roc_auc_score(y == "approved", model.decision_function(X))``.
     tol : float, default=1e-9
         Relative duality gap at which to stop.
     max_iter : int, default=200
@@ -348,7 +351,7 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
             self.unconstrained_covariance_ = columns.series(rows @ free.theta, "covariance")
             self.diagnostics_ = measure_movement(task.centred, task.data.people_weight, free.scores, scores)
             if warn:
-                warn_if_bought(self.diagnostics_, columns.labels)
+                warn_if_bought(self.diagnostics_, columns.labels, has_rule=has_rule(self.constraint))
             if warn:
                 outcome.warn(scores)
 

@@ -109,16 +109,21 @@ def find_bought(movement: Movement) -> NDArray[np.bool_]:
     return bought & (movement.disparity_left >= _MATTERS)
 
 
-def warn_if_bought(movement: Movement, labels: list[tuple[Any, ...]]) -> None:
-    """Warn of every column whose covariance fell while a considerable disparity of the decisions remained."""
+def warn_if_bought(movement: Movement, labels: list[tuple[Any, ...]], *, has_rule: bool = False) -> None:
+    """Warn of every column whose covariance fell while a considerable disparity of the decisions remained.
+
+    ``has_rule`` says that a p%-rule was asked for already, which is not advised then.
+    """
+    advice = "Lower C, or merge rare categories."
+    if not has_rule:
+        advice = "Lower C, merge rare categories, or ask for the decisions themselves with PRuleBound."
     for k in np.flatnonzero(find_bought(movement)):
         name, *category = labels[k]
         where = ", ".join([repr(category[0]), *map(str, category[1:])])
         warnings.warn(
             f"The covariance with {name!r} ({where}) was cut by {movement.covariance_cut[k]:.0%}, but the "
             f"disparity of the decisions only by {max(movement.decision_cut[k], 0.0):.0%}: 1% of the people "
-            f"carry {movement.concentration[k]:.0%} of the change. Lower C, merge rare categories, or ask for "
-            "the decisions themselves with PRuleBound.",
+            f"carry {movement.concentration[k]:.0%} of the change. {advice}",
             CovarianceWarning,
             stacklevel=4,
         )

@@ -95,8 +95,10 @@ def people(count: int) -> str:
     return f"{count:,} {'person' if count == 1 else 'people'}"
 
 
-def ratio_beside(value: float, limit: float) -> str:
+def ratio_beside(value: float | None, limit: float) -> str:
     """Return a ratio in percent with as many digits as it takes to tell it from a limit."""
+    if value is None:
+        return NONE
     digits = next((d for d in range(1, 12) if float(f"{value:.{d}f}") != limit or value == limit), 12)
     return f"{value:.{digits}f}%"
 

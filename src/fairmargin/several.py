@@ -13,7 +13,7 @@ from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBo
 from fairmargin.notions import Condition, Notion, get_notion
 from fairmargin.penalty import CovariancePenalty
 
-__all__ = ["Several", "SeveralNotions", "as_constraint", "notion_of"]
+__all__ = ["Several", "SeveralNotions", "as_constraint", "has_rule", "notion_of"]
 
 _COMBINED = (CovarianceBound, CovariancePenalty, LossBound, IndividualLossBound, PRuleBound)
 
@@ -150,6 +150,13 @@ def as_constraint(asked: Any) -> Any:
                 f"{asked.__name__} has no defaults; give an instance, e.g. constraint=PRuleBound(80)."
             ) from None
     return asked
+
+
+def has_rule(asked: Any) -> bool:
+    """Whether what ``constraint=`` asks for has a rule on the decisions themselves."""
+    constraint = as_constraint(asked)
+    parts = constraint.constraints if isinstance(constraint, Several) else (constraint,)
+    return any(isinstance(part, PRuleBound) for part in parts)
 
 
 def notion_of(constraint: Constraint | None) -> Notion:

@@ -59,6 +59,7 @@ from fairmargin.cli.options import (
     ValueNames,
 )
 from fairmargin.cli.outputs import Outputs, Steps, steps
+from fairmargin.cli.wording import as_typed
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import clean, people
 
@@ -156,9 +157,10 @@ def train(
             "gains": worth,
             "notion": notion,
         }
+        constraints = parse_constraints(texts, **asked)
         unfitted = make_estimator(
             estimator,
-            parse_constraints(texts, **asked),
+            constraints,
             C=regularisation,
             kernel=kernel,
             class_weight=class_weight,
@@ -166,10 +168,11 @@ def train(
         )
         step("reading")
         settings = {"constraint": " and ".join(texts)}
-        if partitioned.is_partitioned(context.params):
-            model, summary = partitioned.train(context.params, unfitted, settings, step, gains=worth)
-        else:
-            model, summary = _trained(context.params, unfitted, settings, outputs, step, gains=worth)
+        with as_typed(texts, constraints):
+            if partitioned.is_partitioned(context.params):
+                model, summary = partitioned.train(context.params, unfitted, settings, step, gains=worth)
+            else:
+                model, summary = _trained(context.params, unfitted, settings, outputs, step, gains=worth)
         step("writing")
         content = to_json(model)
         outputs.write("model", content)

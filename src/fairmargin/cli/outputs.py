@@ -66,7 +66,7 @@ class Outputs:
         """Add title, purpose, author, command and digests to a summary; its advice now names options."""
         from fairmargin.report import add_record
 
-        summary["warnings"] = [in_options(text) for text in summary["warnings"]]
+        summary["warnings"] = [in_options(text, summary["kind"]) for text in summary["warnings"]]
         content = as_bytes(model) if isinstance(model, str) else model
         add_record(
             summary,

@@ -55,7 +55,9 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     method, notion
         As in :func:`fairmargin.certify`; again, such a last step has its own.
     pos_label : label, optional
-        The positive decision, as in :func:`fairmargin.certify`; passed on to a classifier that takes it.
+        The positive decision, as in :func:`fairmargin.certify`; passed on to a classifier that takes it. Beware of
+        scikit-learn's scorers ``"roc_auc"`` and ``"neg_log_loss"``, as in
+        :class:`fairmargin.FairLogisticRegression`.
 
     Attributes
     ----------

@@ -41,18 +41,22 @@ def as_numbers(column: pa.ChunkedArray) -> Array:
     return np.asarray(column.to_numpy(), dtype=np.float64)
 
 
-def as_finite_numbers(column: pa.ChunkedArray, name: str, place: str) -> Array:
-    """Return a column as float64; raise where a value is missing, nan or infinite, and say where."""
+def as_finite_numbers(column: pa.ChunkedArray, name: str, place: str, *, feature: bool = True) -> Array:
+    """Return a column as float64; raise where a value is missing, nan or infinite, and say where.
+
+    A column that is not a ``feature`` cannot be left out.
+    """
     values = as_numbers(column)
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum()
     if not np.isfinite(total):  # a sum of finite numbers may overflow: look again
         wrong = int(np.count_nonzero(~np.isfinite(values)))
         if wrong:
-            raise DataError(
-                f"The column {name!r} has {wrong:,} values that are missing, NaN or infinite in {place}; fill them "
-                "in, or leave the column out."
-            )
+            what = f"The column {name!r} has {wrong:,} values that are missing, NaN or infinite in {place}"
+            if not feature:
+                raise DataError(f"{what}; fill them in, or remove these rows.")
+            advice = "data read in passes are not imputed: fill them in, or leave the column out."
+            raise DataError(f"{what}; {advice}", field="exclude", suggestion=name)
     return values
 
 

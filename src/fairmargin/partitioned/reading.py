@@ -105,7 +105,9 @@ class Reading:
         if self.weight is None and below == above:
             weight, of_loss = np.broadcast_to(1.0, len(y)), np.broadcast_to(below, len(y))
             return Rows(self.features(table, place), y, weight, of_loss, below)
-        weight = np.ones(len(y)) if self.weight is None else as_finite_numbers(table[self.weight], self.weight, place)
+        weight = np.ones(len(y))
+        if self.weight is not None:
+            weight = as_finite_numbers(table[self.weight], self.weight, place, feature=False)
         return Rows(self.features(table, place), y, weight, weight * np.where(y > 0, above, below))
 
     def _priced(self, table: pa.Table, place: str, y: Array) -> Rows:

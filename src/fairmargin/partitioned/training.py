@@ -24,6 +24,7 @@ from fairmargin.partitioned.passes import scores_of
 from fairmargin.partitioned.prule import solve_p_rule
 from fairmargin.partitioned.sources.parquet import ParquetSource
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, Report, prepare
+from fairmargin.several import has_rule
 from fairmargin.tables.model import TabularModel
 
 __all__ = ["check_estimator", "fit", "fit_study", "make_model", "open_source", "store_outcome"]
@@ -219,7 +220,7 @@ def store_outcome(
         return
     estimator.diagnostics_ = measure_movement(seen.centred, weight, before, scores)
     if warn:
-        warn_if_bought(estimator.diagnostics_, columns.labels)
+        warn_if_bought(estimator.diagnostics_, columns.labels, has_rule=has_rule(constraint))
 
 
 def open_source(data: Any) -> Source:

@@ -120,13 +120,13 @@ def necessity_of(classifier: Any) -> dict[str, Any] | None:
 
 
 def labelled(series: pd.Series | None) -> list[dict[str, Any]]:
-    """Return a value per attribute and group as rows."""
+    """Return a value per attribute and group (and condition, where there are several) as rows."""
     if series is None:
         return []
     keys = series.index.tolist()
     return [
-        {"attribute": str(a), "group": str(g), "value": plain(float(v))}
-        for (a, g), v in zip(keys, series.tolist(), strict=True)
+        {"attribute": str(a), "group": ", ".join(map(str, g)), "value": plain(float(v))}
+        for (a, *g), v in zip(keys, series.tolist(), strict=True)
     ]
 
 

@@ -41,6 +41,7 @@ def to_html(summary: Mapping[str, Any]) -> str:
         "whole": formatting.whole,
         "people": formatting.people,
         "ratio": formatting.ratio,
+        "ratio_beside": formatting.ratio_beside,
         "interval": formatting.interval,
         "probability": formatting.probability,
         "short": partial(formatting.shorten, width=40),

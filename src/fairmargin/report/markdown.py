@@ -97,7 +97,7 @@ def _groups(audit: Mapping[str, Any]) -> list[str]:
                 _plain(g["group"]),
                 f"{g['people']:,}",
                 formatting.percent(g["rate"]),
-                formatting.ratio(g["ratio"]),
+                formatting.ratio_beside(g["ratio"], audit["threshold"]),
                 formatting.interval(g["ratio_low"], g["ratio_high"]),
                 formatting.points(g["difference"]),
                 formatting.deviations(g["z"]),

@@ -14,8 +14,10 @@ import numpy as np
 from fairmargin.audit import Audit, audit
 from fairmargin.audit.findings import REST
 from fairmargin.formatting import percent, points, signed_percent
+from fairmargin.notions import Notion
 from fairmargin.rate_statistics import paired_difference
 from fairmargin.report.comparison import Comparison
+from fairmargin.report.notion_verdict import judge_notion
 from fairmargin.report.plain import plain
 from fairmargin.report.scoring import calibration, distributions
 from fairmargin.report.verdict import direction, judge, name_group
@@ -41,6 +43,7 @@ def describe_proposal(
     asked: float,
     what: str,
     tried: str,
+    notion: Notion | None = None,
 ) -> dict[str, Any]:
     """Return the case for one classifier.
 
@@ -55,6 +58,8 @@ def describe_proposal(
         The p%-rule that it is held against, in percent.
     what, tried : str
         What is proposed, and what else was looked at, in words.
+    notion : Notion, optional
+        What the rule compares; by default selection rates.
     """
     part, study = comparison.part, comparison.study
     scores = comparison.score(classifier)["test"]
@@ -62,7 +67,10 @@ def describe_proposal(
     audited = audit_part(study, (scores >= 0).astype(int), part, scores=scores, y_true=part.y)
     unconstrained = audit_part(study, (free >= 0).astype(int), part)
     labels = audit_part(study, part.y, part)
-    verdict = judge(plain(audited.to_dict()), asked=asked, held_out=comparison.held_out)
+    if notion is None or not notion.needs_labels or audited.decides_alike is not None:
+        verdict = judge(plain(audited.to_dict()), asked=asked, held_out=comparison.held_out)
+    else:
+        verdict = judge_notion(notion, scores >= 0, part, study, asked=asked, held_out=comparison.held_out)
     cost = _cost(scores >= 0, free >= 0, part, details, before)
     groups = _rates(labels, unconstrained, audited, details)
     return plain(

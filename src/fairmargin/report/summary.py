@@ -12,6 +12,7 @@ from fairmargin.audit import Audit
 from fairmargin.audit.findings import TOO_FEW
 from fairmargin.decisions import RULES
 from fairmargin.formatting import people, percent, ratio_beside
+from fairmargin.notions import Notion
 from fairmargin.report.candidates import Candidate, Selection, record_of
 from fairmargin.report.comparison import (
     Comparison,
@@ -102,11 +103,13 @@ def training_summary(
     unconstrained: Any = None,
     asked: float = _FOUR_FIFTHS,
     gains: Mapping[str, float] | None = None,
+    notion: Notion | None = None,
 ) -> dict[str, Any]:
     """Summarise one fitted classifier: its decisions on training and held-out people, and its certificate.
 
     ``unconstrained`` is the classifier without a constraint on the same people, for comparison; by default there is
-    none beside it. ``asked`` is the p%-rule that the verdict is about, and ``gains`` what decisions are worth.
+    none beside it. ``asked`` is the p%-rule that the verdict is about, ``notion`` what that rule compares (by default
+    selection rates), and ``gains`` what decisions are worth.
     """
     free = classifier if unconstrained is None else unconstrained
     comparison = Comparison(study, free, gains)
@@ -121,6 +124,7 @@ def training_summary(
         asked=asked,
         what=f"trained with the constraint {settings.get('constraint', 'none')}",
         tried="One model was trained. The command frontier searches for alternatives and records them.",
+        notion=notion,
     )
     trained = {**details["train"], **_trained(comparison, classifier)}
     said = [*study.warnings, *warnings]

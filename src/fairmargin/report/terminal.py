@@ -65,8 +65,8 @@ def _audit(console: Any, summary: Mapping[str, Any]) -> None:
         f"p%-rule ({audit['rule']}): {audit['compared']}; groups under {audit['min_people']} decide nothing"
     )
     for attribute in audit["attributes"]:
-        console.print(_audit_table(attribute, console.width))
-        console.print(_measures(attribute))
+        console.print(_audit_table(attribute, audit["threshold"], console.width))
+        console.print(_measures(attribute, audit["threshold"]))
     _proxies(console, audit["proxies"])
     _rules(console, audit["rules"])
     _sections(console, summary)
@@ -85,7 +85,7 @@ def _sections(console: Any, summary: Mapping[str, Any]) -> None:
         console.print(formatting.clean(section.text), style="dim")
 
 
-def _audit_table(attribute: Mapping[str, Any], width: int) -> Any:
+def _audit_table(attribute: Mapping[str, Any], threshold: float, width: int) -> Any:
     from rich.text import Text
 
     columns: dict[str, Callable[[Mapping[str, Any]], Any]] = {
@@ -93,7 +93,7 @@ def _audit_table(attribute: Mapping[str, Any], width: int) -> Any:
         "people": lambda g: f"{g['people']:,}",
         "rate": lambda g: formatting.percent(g["rate"]),
         "95% of rate": lambda g: formatting.interval(100 * g["rate_low"], 100 * g["rate_high"]),
-        "ratio": lambda g: formatting.ratio(g["ratio"]),
+        "ratio": lambda g: formatting.ratio_beside(g["ratio"], threshold),
         "95% interval": lambda g: formatting.interval(g["ratio_low"], g["ratio_high"]),
         "difference": lambda g: formatting.points(g["difference"]),
         "z": lambda g: formatting.deviations(g["z"]),
@@ -112,9 +112,9 @@ def _audit_table(attribute: Mapping[str, Any], width: int) -> Any:
     return table
 
 
-def _measures(attribute: Mapping[str, Any]) -> str:
+def _measures(attribute: Mapping[str, Any], threshold: float) -> str:
     parts = [
-        f"p%-rule {formatting.ratio(attribute['p_rule'])} (lowest over highest rate "
+        f"p%-rule {formatting.ratio_beside(attribute['p_rule'], threshold)} (lowest over highest rate "
         f"{formatting.ratio(attribute['p_rule_between_groups'])})",
         f"CV score {formatting.percent(attribute['cv_score'])}",
     ]
@@ -158,7 +158,16 @@ def _rules(console: Any, rules: list[Mapping[str, Any]]) -> None:
 def _train(console: Any, summary: Mapping[str, Any]) -> None:
     _study(console, summary)
     console.print(formatting.clean(f"asked for: {summary['settings'].get('constraint', 'none')}"))
-    table = _table("", "", "accuracy", "95% interval", "accepted", "p%-rule", "95% interval", "CV score")
+    table = _table(
+        "Decisions, by selection rates",
+        "",
+        "accuracy",
+        "95% interval",
+        "accepted",
+        "p%-rule",
+        "95% interval",
+        "CV score",
+    )
     for label, row in training_rows(summary):
         span = formatting.interval(row["p_rule_low"], row["p_rule_high"])
         accuracy, score = formatting.percent(row["accuracy"]), formatting.percent(row["cv_score"])
@@ -168,8 +177,9 @@ def _train(console: Any, summary: Mapping[str, Any]) -> None:
     console.print(table)
     shown = summary["test"] or summary["train"]
     console.print(f"deciding the same for everybody is right in {formatting.percent(shown['constant_accuracy'])}")
+    console.print("selection rates by group:")
     for attribute in summary["audit"]["attributes"]:
-        console.print(_audit_table(attribute, console.width))
+        console.print(_audit_table(attribute, summary["audit"]["threshold"], console.width))
     _sections(console, summary)
     console.print(f"certificate: {summary['proof']['text']}")
     for key in ("guarantee", "necessity"):
@@ -180,7 +190,7 @@ def _train(console: Any, summary: Mapping[str, Any]) -> None:
 def _frontier(console: Any, summary: Mapping[str, Any]) -> None:
     _study(console, summary)
     for attribute in summary["audit"]["attributes"]:
-        console.print(_audit_table(attribute, console.width))
+        console.print(_audit_table(attribute, summary["audit"]["threshold"], console.width))
     _sections(console, summary)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairmargin.audit.findings import REFERENCE, REST, TOO_FEW
-from fairmargin.formatting import NONE, interval, people, percent, ratio, ratio_beside, shorten
+from fairmargin.formatting import NONE, interval, people, percent, ratio_beside, shorten
 from fairmargin.rate_statistics import ratio_interval
 
 __all__ = [
@@ -37,10 +37,17 @@ NO_VERDICT = "no verdict"
 _CONFIDENCE = 0.95
 _LISTED = 6  # groups named in a sentence
 _SHORT = 40  # characters of a name in a sentence
+_ACCEPTED = "accepted"
 
 
 def judge(
-    audit: Mapping[str, Any], *, asked: float, held_out: bool | None, subject: str = "The proposed model"
+    audit: Mapping[str, Any],
+    *,
+    asked: float,
+    held_out: bool | None,
+    subject: str = "The proposed model",
+    of: str = "",
+    counted: str = _ACCEPTED,
 ) -> dict[str, Any]:
     """Return the verdict on audited decisions.
 
@@ -54,6 +61,10 @@ def judge(
         Whether the people were held out (True) or trained on (False); None where nothing was trained.
     subject : str
         Whose decisions these are.
+    of : str
+        What the rule is about where that is not the selection rate: "true positive rate".
+    counted : str
+        What happens to the people whose rate is compared, in a word.
 
     Returns
     -------
@@ -63,7 +74,7 @@ def judge(
     """
     groups = [(a, g) for a in audit["attributes"] for g in a["groups"] if _is_judged(g)]
     found: dict[str, Any] = {"asked": asked, "p_rule": None, "low": None, "high": None, "margin": None, "below": []}
-    rule = f"{asked:g}%-rule"
+    rule = f"{asked:g}%-rule" + (f" of the {of}" if of else "")
     if audit["decides_alike"] is not None:
         verb = {"accepts": "accept", "refuses": "refuse"}[audit["decides_alike"]]
         verb = verb if subject.endswith("s") else audit["decides_alike"]
@@ -90,9 +101,9 @@ def judge(
     return found | _words(
         status,
         headlines[status],
-        _passes(lowest, asked),
+        _passes(lowest, asked, of, counted),
         _sure(status, judged, asked, held_out, audit["people"]),
-        _for_whom(below, asked, audit),
+        _for_whom(below, asked, audit, counted),
     )
 
 
@@ -118,12 +129,15 @@ def _limits(
     if audit["weighted"] and count > 1:
         corrected = [0.0, math.inf]  # effective counts of several groups do not add up
     against_rest = attribute["reference"] == REST
+    turned = against_rest and _inverse(bounds[1]) < bounds[0]  # it is the others who may be far below
     kept = ("attribute", "group", "people", "rate", "ratio", "rule", "finding", "difference")
     return {
         **{key: group[key] for key in kept},
         "low": min(bounds[0], _inverse(bounds[1])) if against_rest else bounds[0],
         "high": _upper(bounds, against_rest),
         "corrected": _upper(corrected, against_rest),
+        "ratio_limits": [_inverse(bounds[1]), _inverse(bounds[0])] if turned else bounds,
+        "turned": turned,
         "reference": attribute["reference"],
         "rate_of_others": None if group["difference"] is None else group["rate"] - group["difference"],
     }
@@ -161,16 +175,18 @@ def _status(judged: Sequence[Mapping[str, Any]], asked: float, *, may_be_sure: b
     return FAILS if may_be_sure and any(g["corrected"] < asked for g in judged) else FAILS_MAYBE
 
 
-def _passes(lowest: Mapping[str, Any], asked: float) -> str:
+def _passes(lowest: Mapping[str, Any], asked: float, of: str, counted: str) -> str:
     margin = abs(lowest["rule"] - asked)
+    rule = f"p%-rule of the {of}" if of else "p%-rule"
+    worst = "Worst off" if counted == _ACCEPTED else "Furthest apart"
     side = "above" if lowest["rule"] >= asked else "below"
     return (
-        f"The p%-rule is {ratio_beside(lowest['rule'], asked)}. {asked:g}% is asked for. That is {margin:.1f} points "
-        f"{side}. Worst off: {describe(lowest)}."
+        f"The {rule} is {ratio_beside(lowest['rule'], asked)}. {asked:g}% is asked for. That is {margin:.1f} points "
+        f"{side}. {worst}: {describe(lowest, counted)}."
     )
 
 
-def describe(row: Mapping[str, Any]) -> str:
+def describe(row: Mapping[str, Any], counted: str = _ACCEPTED) -> str:
     """Return a group and the direction of its disparity, in words."""
     name, count = name_group(row), people(row["people"])
     if row["rate_of_others"] is None:
@@ -178,8 +194,8 @@ def describe(row: Mapping[str, Any]) -> str:
     rate, others = percent(row["rate"]), percent(row["rate_of_others"])
     against = "everybody else" if row["reference"] == REST else shorten(row["reference"], _SHORT)
     if row["difference"] > 0:  # then it is the others who are worse off
-        return f"everybody except {name}, accepted less often than {name} ({count}): {others} against {rate}"
-    return f"{name} ({count}), accepted {direction(row['difference'])} {against}: {rate} against {others}"
+        return f"everybody except {name}, {counted} less often than {name} ({count}): {others} against {rate}"
+    return f"{name} ({count}), {counted} {direction(row['difference'])} {against}: {rate} against {others}"
 
 
 def direction(difference: float | None) -> str:
@@ -196,8 +212,9 @@ def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_o
     by = {PASSES: "low", PASSES_MAYBE: "low", FAILS_MAYBE: "rule", FAILS: "corrected"}[status]
     shown = min(judged, key=lambda g: (g[by], g["rule"]))
     where = {True: "held-out people, who were not trained on", False: "people trained on", None: "people"}[held_out]
-    limits = interval(shown["low"], shown["high"])
-    span = f"Measured on {count:,} {where}. The 95% interval of {name_group(shown)} is {limits}."
+    limits = interval(*(v if math.isfinite(v) else None for v in shown["ratio_limits"]))
+    whose = f"everybody except {name_group(shown)}" if shown["turned"] else name_group(shown)
+    span = f"Measured on {count:,} {where}. The 95% interval of the ratio of {whose} is {limits}."
     if held_out is False:
         return f"{span} Nobody was held out. On the people a model was trained on, a rule says little about others."
     said = {
@@ -209,9 +226,13 @@ def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_o
     return f"{span} {said[status]}"
 
 
-def _for_whom(below: Sequence[Mapping[str, Any]], asked: float, audit: Mapping[str, Any]) -> str:
+def _for_whom(
+    below: Sequence[Mapping[str, Any]], asked: float, audit: Mapping[str, Any], counted: str = _ACCEPTED
+) -> str:
     if below:
-        listed = "; ".join(f"{describe(g)}, p%-rule {ratio(g['rule'])}" for g in below[:_LISTED])
+        listed = "; ".join(
+            f"{describe(g, counted)}, p%-rule {ratio_beside(g['rule'], asked)}" for g in below[:_LISTED]
+        )
         more = f" And {len(below) - _LISTED} more." if len(below) > _LISTED else ""
         text = f"Below {asked:g}%: {listed}.{more}"
     else:

@@ -24,7 +24,7 @@ from fairmargin.exceptions import DataError, DisparateTreatmentError
 from fairmargin.formatting import interval, ratio_beside, shorten
 from fairmargin.frontier import FairnessFrontier
 from fairmargin.metrics import cv_score, p_rule
-from fairmargin.notions import get_notion
+from fairmargin.notions import Notion, get_notion
 from fairmargin.performance import PerformanceBound
 from fairmargin.report.candidates import Candidate, Selection
 from fairmargin.report.summary import frontier_summary, training_summary
@@ -102,7 +102,7 @@ def report_training(
         warnings=said,
         unconstrained=free,
         gains=gains,
-        **({} if _rule_asked(estimator) is None else {"asked": float(estimator.constraint.p)}),
+        **_rule_asked(estimator),
     )
     summary["warnings"] += _shortfalls(estimator, summary)
     return _tabular(study, estimator, summary), summary
@@ -261,6 +261,16 @@ def collected_warnings() -> Iterator[list[str]]:
             found.extend(dict.fromkeys(texts))
 
 
+@contextmanager
+def _named_candidate(question: str) -> Iterator[None]:
+    """Say in every warning raised inside which candidate of a search it is about."""
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        yield
+    for found in record:
+        warnings.warn(f"Candidate {question!r}: {found.message}", found.category, stacklevel=2)
+
+
 def _few_threads(study: Study) -> AbstractContextManager[Any]:
     """Keep BLAS to one thread where products are small: more threads wait for each other longer than they work."""
     return threadpool_limits(1, user_api="blas") if study.people < _MANY else nullcontext()
@@ -293,16 +303,30 @@ def _ties(estimator: Any) -> list[str]:
     return [f"{ties:,} people had a score of zero up to rounding and were decided together."] if ties else []
 
 
-def _rule_asked(estimator: Any) -> float | None:
-    """Return the p%-rule of positive rates that a constraint asks for; None if it asks for something else."""
-    constraint = estimator.constraint
-    of_rates = isinstance(constraint, PRuleBound) and get_notion(constraint.notion).name == "selection_rate"
-    return constraint.p if of_rates else None
+def _rule_asked(estimator: Any) -> dict[str, Any]:
+    """Return the p%-rule that a constraint asks for, and the notion whose rates it compares."""
+    rule = _main_constraint(estimator)
+    found: dict[str, Any] = {"notion": _notion_of(estimator)}
+    if isinstance(rule, PRuleBound) and rule.p is not None:
+        found["asked"] = float(rule.p)
+    return found
+
+
+def _main_constraint(estimator: Any) -> Any:
+    """Return the constraint that a verdict is about: of a list the first p%-rule, or else the first one."""
+    asked = estimator.constraint
+    if not isinstance(asked, list | tuple):
+        return asked
+    return next((c for c in asked if isinstance(c, PRuleBound)), asked[0])
+
+
+def _notion_of(estimator: Any) -> Notion:
+    return get_notion(getattr(_main_constraint(estimator), "notion", "selection_rate"))
 
 
 def _rates_compared(estimator: Any, study: Study) -> list[str]:
     """Return notes on the rates of the notion that the constraint compares, if these are not selection rates."""
-    notion = get_notion(getattr(estimator.constraint, "notion", "selection_rate"))
+    notion = _notion_of(estimator)
     parts = []
     for name, part in (("the people trained on", study.train), ("those held out", study.test)):
         if not notion.needs_labels or not len(part):
@@ -325,10 +349,13 @@ def _rates_compared(estimator: Any, study: Study) -> list[str]:
 
 def _comparing(estimator: Any) -> list[str]:
     """Return a note where another notion than selection rates is asked for, by which tables are not."""
-    notion = get_notion(getattr(estimator.constraint, "notion", "selection_rate"))
+    notion = _notion_of(estimator)
     if not notion.needs_labels:
         return []
-    return [f"The constraint compares groups by {notion.rate}, among {notion.people}; tables show selection rates."]
+    return [
+        f"The constraint compares groups by {notion.rate}, among {notion.people}: so does the verdict. "
+        "Tables of rates, and the p%-rules in them, show selection rates unless they say otherwise."
+    ]
 
 
 def _shortfalls(estimator: Any, summary: dict[str, Any]) -> list[str]:
@@ -337,7 +364,8 @@ def _shortfalls(estimator: Any, summary: dict[str, Any]) -> list[str]:
     notes: list[str] = []
     if test is None:
         return notes
-    asked = _rule_asked(estimator)
+    rule = _rule_asked(estimator)
+    asked = None if rule["notion"].needs_labels else rule.get("asked")
     if asked is not None and test["p_rule"] is not None and test["p_rule"] < asked:
         notes.append(
             f"The {asked:g}%-rule holds on the people trained on; on those held out the p%-rule is "
@@ -375,7 +403,8 @@ def _answers(
         progress(question)
         classifier = clone(estimator).set_params(constraint=constraint)
         try:
-            classifier.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+            with _named_candidate(question):
+                classifier.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
         except ValueError as error:  # no such classifier exists, or the estimator does not support the question
             answers.append(Candidate(key, "answer", question, None, " ".join(str(error).split())))
         else:

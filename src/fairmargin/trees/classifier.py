@@ -75,6 +75,9 @@ class FairTreeClassifier(FairClassifier):
         The favourable class, whose decision is the positive one. By default the later of the two in sorted order,
         with a ``FavourableClassWarning`` under a constraint unless the labels are 0 and 1, -1 and 1, or False and
         True.
+        scikit-learn's scorers ``"roc_auc"`` and ``"neg_log_loss"`` sort the labels themselves: where
+        ``pos_label`` is the first in sorted order they are inverted, silently. With them, code labels as 0 and 1, or
+        use ``scoring=lambda model, X, y: roc_auc_score(y == "approved", model.decision_function(X))``.
     tol : float, default=1e-6
         Relative duality gap at which to stop.
     max_iter : int, default=200

@@ -1,0 +1,97 @@
+"""The verdict on a p%-rule that is about other rates than selection rates: true positive rates, error rates, ...
+
+The decisions that the notion counts are audited among the people whom it counts; so intervals, findings and groups of
+too few people are those of any other verdict. Under several conditions (equalised odds) the worst one decides.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmargin.audit import audit
+from fairmargin.notions import Condition, Notion
+from fairmargin.report.plain import plain
+from fairmargin.report.verdict import FAILS, FAILS_MAYBE, NO_VERDICT, PASSES, PASSES_MAYBE, judge
+from fairmargin.tables.study import Part, Study
+
+__all__ = ["judge_notion"]
+
+_WORST_FIRST = (FAILS, FAILS_MAYBE, NO_VERDICT, PASSES_MAYBE, PASSES)
+
+
+def judge_notion(
+    notion: Notion, accepted: NDArray[np.bool_], part: Part, study: Study, *, asked: float, held_out: bool
+) -> dict[str, Any]:
+    """Return the verdict on decisions by the rates of a notion, as :func:`fairmargin.report.verdict.judge` does.
+
+    Parameters
+    ----------
+    notion : Notion
+    accepted : bool array of shape (n,)
+        Who gets the positive decision.
+    part : Part of n people
+    study : Study
+        Which sides are compared, and how many people each needs.
+    asked : float
+        The p%-rule to keep, in percent.
+    held_out : bool
+        Whether the people were held out.
+    """
+    conditions = notion.conditions(np.where(part.y == 1, 1.0, -1.0))
+    found = [_judge(notion, c, accepted, part, study, asked, held_out) for c in conditions]
+    worst = min(found, key=lambda v: (_WORST_FIRST.index(v["status"]), v["p_rule"] or 0.0))
+    groups = "The tables below compare selection rates, which this rule is not about."
+    if len(found) == 1:
+        return worst | {"for_whom": f"{worst['for_whom']} {groups}".strip()}
+    said = " ".join(
+        f"Among {c.people}: {v['for_whom'] or v['passes']}" for c, v in zip(conditions, found, strict=True)
+    )
+    return worst | {"below": [g for v in found for g in v["below"]], "for_whom": f"{said} {groups}"}
+
+
+def _judge(
+    notion: Notion,
+    condition: Condition,
+    accepted: NDArray[np.bool_],
+    part: Part,
+    study: Study,
+    asked: float,
+    held_out: bool,
+) -> dict[str, Any]:
+    counts = condition.counts
+    events = condition.events(accepted)[counts]
+    of = f"rates among {condition.people}" if condition.name else notion.rate
+    if len(events) == 0 or events.all() == events.any():
+        return _without_contrast(of, events, asked)
+    audited = audit(
+        events.astype(int),
+        sensitive_features=part.sensitive[counts],
+        method=study.method,
+        min_people=study.min_people,
+        threshold=asked,
+    )
+    return judge(plain(audited.to_dict()), asked=asked, held_out=held_out, of=of, counted=_counted(condition))
+
+
+def _counted(condition: Condition) -> str:
+    """Return what happens to the people who are counted, in a word."""
+    sign = condition.sign[condition.counts]
+    if (sign > 0).all():
+        return "accepted"
+    return "refused" if (sign < 0).all() else "decided wrongly"
+
+
+def _without_contrast(of: str, events: NDArray[np.bool_], asked: float) -> dict[str, Any]:
+    """Return what can be said where the rate is 0% or 100% for everybody who counts, or nobody counts."""
+    said = "Nobody counts for it." if len(events) == 0 else f"It is {100 if events.all() else 0}% in every group."
+    return {
+        "status": NO_VERDICT,
+        "headline": f"No verdict. There is no {of} to tell groups apart by.",
+        "passes": f"{said} That keeps every rule, and says nothing about fairness.",
+        "sure": "There is nothing to be sure of.",
+        "for_whom": "",
+        **{"asked": asked, "p_rule": None, "low": None, "high": None, "margin": None, "below": []},
+    }
