@@ -212,7 +212,8 @@ def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_o
     by = {PASSES: "low", PASSES_MAYBE: "low", FAILS_MAYBE: "rule", FAILS: "corrected"}[status]
     shown = min(judged, key=lambda g: (g[by], g["rule"]))
     where = {True: "held-out people, who were not trained on", False: "people trained on", None: "people"}[held_out]
-    limits = interval(*(v if math.isfinite(v) else None for v in shown["ratio_limits"]))
+    low, high = shown["ratio_limits"]
+    limits = interval(low, high if math.isfinite(high) else None)
     whose = f"everybody except {name_group(shown)}" if shown["turned"] else name_group(shown)
     span = f"Measured on {count:,} {where}. The 95% interval of the ratio of {whose} is {limits}."
     if held_out is False:
