@@ -81,7 +81,7 @@ def test_the_interval_shown_is_that_of_the_group_that_decides():
     decides = found["below"][1]
     assert decides["high"] < decides["corrected"] < 80.0
     limits = f"{decides['low']:.1f}–{decides['high']:.1f}%"
-    assert f"The 95% interval of sensitive = g1 is {limits}. It lies below 80%" in found["sure"]
+    assert f"The 95% interval of the ratio of sensitive = g1 is {limits}. It lies below 80%" in found["sure"]
 
 
 def test_nothing_is_sure_of_the_people_trained_on():
