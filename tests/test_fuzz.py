@@ -213,6 +213,7 @@ def sign_patterns(k):
     return np.array(np.meshgrid(*[[-1.0, 1.0]] * k)).reshape(k, -1).T
 
 
+FAR = 500.0  # margin from which on the logistic loss is exp(-m) to the last digit
 INVERSES = {  # the least margin of a loss u
     "logistic": lambda u: -np.log(np.expm1(np.maximum(u, 1e-300))),
     "hinge": lambda u: 1 - u,
@@ -240,6 +241,8 @@ def judge_promises(fitted, told):
     if np.isfinite(gamma):
         allowed = (1 + gamma) * value(margins)
         least = np.minimum(INVERSES[model.loss](allowed), margins)
+        if model.loss == "logistic":  # exp(-m) leaves the range of numbers: l(m - log(1 + gamma)) = (1 + gamma) l(m)
+            least = np.where(margins > FAR, margins - np.log1p(gamma), least)
         broken = least - fitted.y * after - hair
         if np.any(broken > 0):
             return "wrong", f"{np.sum(broken > 0)} promises broken, by margins of {broken.max() + hair:.1e}"

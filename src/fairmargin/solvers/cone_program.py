@@ -35,18 +35,38 @@ class ConeProgram:
     ball: NDArray[np.bool_]
     radius: float = np.inf
 
-    def scaled(self) -> ConeProgram:
-        """Return the same program with rows of unit length."""
-        size = np.sqrt(np.einsum("ij,ij->i", self.G, self.G))
-        size = np.where(size > 0, size, 1.0)
-        return ConeProgram(self.q, self.G / size[:, None], self.h / size, self.ball, self.radius)
+    def scaled(self) -> tuple[ConeProgram, Array]:
+        """Return the same program for ``y`` with ``x = T y``, better conditioned, and ``T`` (n, n).
+
+        Rows are of unit length and the ball has radius one. Coordinates that are neither in the ball nor in the
+        objective (an intercept) take over what columns have in common with theirs: features far from zero are nearly
+        the intercept's column otherwise.
+        """
+        G = self.G / _length(self.G, axis=1)[:, None]
+        has_ball = bool(np.isfinite(self.radius)) and self.radius > 0
+        unit = np.where(self.ball, self.radius if has_ball else 1.0, 1.0 / _length(G, axis=0))
+        T = np.diag(unit)
+        free = ~self.ball & (self.q == 0)
+        if np.any(free):
+            T[np.ix_(free, self.ball)] = -np.linalg.lstsq(G[:, free], G[:, self.ball])[0] * unit[self.ball]
+        G = self.G @ T
+        size = _length(G, axis=1)
+        return ConeProgram(
+            T.T @ self.q, G / size[:, None], self.h / size, self.ball, 1.0 if has_ball else self.radius
+        ), T
+
+
+def _length(G: Array, axis: int) -> Array:
+    """Return the length of rows or columns, 1 for those of zeros."""
+    size = np.sqrt(np.sum(G * G, axis=axis))
+    return np.where(size > 0, size, 1.0)
 
 
 def solve_program(program: ConeProgram, start: Array, tol: float = 10 * ROUNDING) -> Array:
     """Return a minimiser, from any start; accurate to ``tol`` in all residuals or as near as it gets."""
-    program = program.scaled()
+    program, T = program.scaled()
     has_ball = bool(np.isfinite(program.radius))
-    x = start.astype(float).copy()
+    x = np.linalg.solve(T, start).astype(np.float64)
     m = len(program.h) + has_ball
     s, multipliers = _central_start(program, x, has_ball)
     best, best_error, stalled = x.copy(), np.inf, 0
@@ -74,7 +94,7 @@ def solve_program(program: ConeProgram, start: Array, tol: float = 10 * ROUNDING
         if not np.all(np.isfinite(dx)) or max(primal, dual_length) < ROUNDING:
             break
         x, s, multipliers = x + primal * dx, s + primal * ds, multipliers + dual_length * dm
-    return best
+    return T @ best
 
 
 def _central_start(program: ConeProgram, x: Array, has_ball: bool) -> tuple[Array, Array]:
