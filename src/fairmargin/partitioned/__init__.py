@@ -28,8 +28,17 @@ try:
 except ImportError:
     raise ImportError('Data in partitions need pyarrow: pip install "fairmargin[cli]".') from None
 
-from fairmargin.partitioned.frontier import PartitionedFrontier, trace, trace_study
+from fairmargin.partitioned.frontier import PartitionedFrontier, trace, trace_levels, trace_study
 from fairmargin.partitioned.study import PartitionedStudy, prepare
 from fairmargin.partitioned.training import fit, fit_study
 
-__all__ = ["PartitionedFrontier", "PartitionedStudy", "fit", "fit_study", "prepare", "trace", "trace_study"]
+__all__ = [
+    "PartitionedFrontier",
+    "PartitionedStudy",
+    "fit",
+    "fit_study",
+    "prepare",
+    "trace",
+    "trace_levels",
+    "trace_study",
+]

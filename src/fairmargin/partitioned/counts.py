@@ -14,9 +14,11 @@ from fairmargin.decisions import GroupCounts, rates_by_group
 from fairmargin.notions import Condition, get_notion
 from fairmargin.partitioned.prepare import Census
 
-__all__ = ["accepted_weight", "count_decisions", "training_rates"]
+__all__ = ["Counted", "accepted_weight", "count_decisions", "training_rates"]
 
 Array = NDArray[np.float64]
+Counted = Sequence[tuple[NDArray[np.int64], Array]]
+"""For each attribute: people and weight by class, group and bin of the score, (2, number of groups, b + 1)."""
 
 
 def accepted_weight(weight: Array) -> Array:
@@ -26,7 +28,7 @@ def accepted_weight(weight: Array) -> Array:
 
 def count_decisions(
     census: Census,
-    found: Sequence[tuple[NDArray[np.int64], Array]],
+    found: Counted,
     conditions: Sequence[Condition],
     min_people: int,
 ) -> list[GroupCounts]:
@@ -35,8 +37,8 @@ def count_decisions(
     Parameters
     ----------
     census : Census
-    found : for each attribute, people and weight of shape (2, number of groups, b + 1)
-        By class, group and bin, as :meth:`fairmargin.partitioned.passes.Passes.rates` returns them for one point.
+    found : Counted
+        As :meth:`fairmargin.partitioned.passes.Passes.rates` returns them for one point.
     conditions : sequence of Condition
         Of two people, one of each class: negative first.
     min_people : int
@@ -50,7 +52,7 @@ def count_decisions(
     return counts
 
 
-def training_rates(census: Census, found: Sequence[tuple[NDArray[np.int64], Array]]) -> pd.Series | None:
+def training_rates(census: Census, found: Counted) -> pd.Series | None:
     """Return the positive rates of all groups, from people counted at one cut; None where nothing has groups."""
     everybody = get_notion("selection_rate").conditions(np.array([-1.0, 1.0]))
     counts = count_decisions(census, found, everybody, 1)

@@ -1,13 +1,17 @@
-"""The whole trade-off between loss and covariance on partitioned data, all points in the same few passes.
+"""The whole trade-off between accuracy and fairness on partitioned data, all points in the same few passes.
 
-The unconstrained classifier is solved first. Then the path is traced on the sample, where it costs no pass; every
-point of it, moved by the error that the sample makes in the unconstrained classifier, starts a solver on all rows.
-These solvers run in lockstep: each pass evaluates all points that are not solved yet. One more pass counts the
-decisions of all points by group.
+Loss against covariance: the unconstrained classifier is solved first. Then the path is traced on the sample, where it
+costs no pass; every point of it, moved by the error that the sample makes in the unconstrained classifier, starts a
+solver on all rows. These solvers run in lockstep: each pass evaluates all points that are not solved yet. One more
+pass counts the decisions of all points by group.
+
+Accuracy against the p%-rule: a sample is searched at all levels at once, and the points found there are solved and
+cut on all rows (:mod:`fairmargin.partitioned.prule`).
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,25 +22,28 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from fairmargin.constraints import Constraint, CovarianceBound
-from fairmargin.decisions import GroupCounts
+from fairmargin.constraints import Constraint, CovarianceBound, PRuleBound
+from fairmargin.exceptions import InfeasibleError
 from fairmargin.formulations import Outcome, warn_unless_solved
 from fairmargin.formulations.covariance import Path
-from fairmargin.frontier import Asked, FairnessFrontier, describe_decisions, frontier_table
-from fairmargin.notions import get_notion
-from fairmargin.partitioned.counts import accepted_weight, count_decisions, training_rates
+from fairmargin.frontier import Asked, FairnessFrontier, frontier_table
+from fairmargin.partitioned.counts import Counted
 from fairmargin.partitioned.engines import engine_for
+from fairmargin.partitioned.points import describe_counted, make_point, table_row
 from fairmargin.partitioned.problem import PartitionedProblem
+from fairmargin.partitioned.prule import check_groups, sample_data, solve_levels
 from fairmargin.partitioned.solver import SAMPLE, solve_together
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, prepare
-from fairmargin.partitioned.training import check_estimator, make_model, open_source, store_outcome
+from fairmargin.partitioned.training import check_estimator, open_source
 from fairmargin.problem import Solution
 from fairmargin.solvers import Start
 from fairmargin.tables.model import TabularModel
 
-__all__ = ["PartitionedFrontier", "trace", "trace_study"]
+__all__ = ["PartitionedFrontier", "trace", "trace_levels", "trace_study"]
 
 Array = NDArray[np.float64]
+
+_SEARCHED = 200_000  # rows of the sample that are searched at all levels: a candidate holds a score of each of them
 
 
 @dataclass(frozen=True)
@@ -77,12 +84,14 @@ def trace(
     data: Any,
     *,
     n_points: int = 21,
+    which: str = "covariance",
+    levels: Sequence[float] | None = None,
     method: str = "one_vs_rest",
     min_people: int = 1,
     engine: Any = None,
     **columns: Any,
 ) -> PartitionedFrontier:
-    """Trace the frontier of least loss under bounds on the covariance, on data larger than memory.
+    """Trace a frontier on data larger than memory: of least loss and covariance, or of accuracy and the p%-rule.
 
     Parameters
     ----------
@@ -91,7 +100,13 @@ def trace(
         of the hinge loss are solved one after the other, each in two or three passes.
     data : path, pattern, list of paths or Source
     n_points : int
-        The unconstrained classifier first and zero covariance last, evenly spaced in the covariance factor.
+        The unconstrained classifier first and zero covariance last, evenly spaced in the covariance factor; or levels
+        of the p%-rule from that of the unconstrained classifier to 100%.
+    which : {"covariance", "p_rule"}
+        ``"covariance"``: the exact frontier of least loss. ``"p_rule"``: the most accurate classifier found at each
+        level; those that only constant decisions reach on all rows are left out.
+    levels : sequence of float, optional
+        With ``which="p_rule"``: levels in percent that are points, too.
     method, min_people
         How groups are compared, as in :class:`fairmargin.FairnessFrontier`.
     engine : str, client, session or Engine, optional
@@ -103,11 +118,18 @@ def trace(
     -------
     frontier : PartitionedFrontier
     """
+    if which not in ("covariance", "p_rule"):
+        raise ValueError(f"which must be 'covariance' or 'p_rule' for data read in passes, got {which!r}.")
+    if levels is not None and which != "p_rule":
+        raise ValueError(f"levels are for which='p_rule', and which is {which!r}.")
     check_estimator(_prototype(estimator))
     source, opened = open_source(data), engine_for(engine)
     try:
         study = prepare(source, opened, **columns)
-        return trace_study(study, estimator, n_points=n_points, method=method, min_people=min_people)
+        how: dict[str, Any] = {"n_points": n_points, "method": method, "min_people": min_people}
+        if which == "p_rule":
+            return trace_levels(study, estimator, levels=levels or (), **how)
+        return trace_study(study, estimator, **how)
     finally:
         if opened is not engine:
             opened.close()
@@ -121,42 +143,104 @@ def trace_study(
     method: str = "one_vs_rest",
     min_people: int = 1,
 ) -> PartitionedFrontier:
-    """Trace the frontier on data that were scanned already; see :func:`trace`."""
+    """Trace the frontier of least loss on data that were scanned already; see :func:`trace`."""
     shown = FairnessFrontier(_prototype(estimator), n_points=n_points, method=method, min_people=min_people)
-    shown._check_parameters()
-    check_estimator(shown.estimator)
-    if study.census.sensitive is None:
-        raise ValueError("A frontier needs sensitive columns; name them with sensitive=[...].")
-    posed = study.task(shown.estimator)
-    study.check_treatment(posed)
+    posed = _pose(study, shown)
     task, factors = posed.task, np.linspace(1.0, 0.0, n_points).tolist()
     free = task.solve(task.problem.unconstrained())
     path = Path(task, free, task.problem.rows @ free.theta)
     solutions = [path.free, *_solve_points(posed, path, free, factors[1:])]
     thetas = [s.theta for s in solutions]
     counted = posed.passes.rates(thetas, [np.zeros(1)] * len(thetas))
-    decisions = [_describe(study, found, shown) for found in counted]
-    bounds: list[Constraint] = [
-        CovarianceBound(round(t, 12), relative=True, notion=shown.estimator.constraint.notion) for t in factors
-    ]
-    problems = [path.problem(t) for t in factors]
-    models = [
-        _model(study, posed, shown.estimator, bound, Outcome(solution, problem, free))
-        for bound, solution, problem in zip(bounds, solutions, problems, strict=True)
-    ]
-    for model, found in zip(models, counted, strict=True):
-        model.estimator.training_rates_ = training_rates(study.census, found)
-    shown.classes_, shown.estimators_ = task.data.classes, [model.estimator for model in models]
-    nothing = Outcome(path.free, task.problem.unconstrained(), free)
-    shown.unconstrained_ = _model(study, posed, shown.estimator, None, nothing).estimator
-    shown.unconstrained_.training_rates_ = models[0].estimator.training_rates_
-    rows = [
-        {"factor": t, "objective": s.objective, **_by_column(posed, model.estimator), **measured}
-        for t, s, model, measured in zip(factors, solutions, models, decisions, strict=True)
-    ]
-    shown.table_ = frontier_table(rows, free.objective, task.problem)
-    shown._asked = Asked(shown.estimator.constraint.notion, in_strata=False)
+    notion = shown.estimator.constraint.notion
+    bounds = [CovarianceBound(round(t, 12), relative=True, notion=notion) for t in factors]
+    outcomes = [Outcome(s, path.problem(t), free) for s, t in zip(solutions, factors, strict=True)]
+    made = _assemble(study, posed, shown, [{"factor": t} for t in factors], bounds, outcomes, counted)
     warn_unless_solved(max((s.certificate for s in solutions), key=lambda c: (c.status != "solved", c.gap)), task.tol)
+    return made
+
+
+def trace_levels(
+    study: PartitionedStudy,
+    estimator: Any,
+    *,
+    n_points: int = 21,
+    levels: Sequence[float] = (),
+    method: str = "one_vs_rest",
+    min_people: int = 1,
+) -> PartitionedFrontier:
+    """Trace the frontier of the p%-rule on data that were scanned already; see :func:`trace`."""
+    notion = _prototype(estimator).constraint.notion
+    rule = PRuleBound(80, notion=notion, method=method, min_people=min_people)
+    how: dict[str, Any] = {"n_points": n_points, "which": "p_rule", "levels": list(levels)}
+    prototype = clone(estimator).set_params(constraint=rule)
+    shown = FairnessFrontier(prototype, method=method, min_people=min_people, **how)
+    study = replace(study, sums=replace(study.sums, sample=study.sums.sample.cut(_SEARCHED)))
+    posed = _pose(study, shown)
+    check_groups(posed, rule)
+    task = posed.task
+    X, labels, more = sample_data(study, posed)
+    twin = clone(shown)
+    twin.estimator.set_params(pos_label=task.data.classes.tolist()[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what holds of all rows is said later
+        twin.fit(X, labels, **more)
+    points = list({(e.path_, str(e.path_point_)): (e.path_, e.path_point_) for e in twin.estimators_}.values())
+    free = task.solve(task.problem.unconstrained())
+    asked = twin.table_["level"].tolist()
+    found = solve_levels(study, posed, rule, free, [("unconstrained", None), *points], asked)
+    kept = [(level, outcome) for level, outcome in zip(asked, found, strict=True) if outcome.reached >= level]
+    if not kept:
+        raise InfeasibleError(
+            "No classifier found reaches any level of the frontier on all rows. Take a larger sample, or merge small "
+            "groups."
+        )
+    bounds = [replace(rule, p=level) for level, _ in kept]
+    outcomes = [outcome for _, outcome in kept]
+    places = [{"level": level} for level, _ in kept]
+    made = _assemble(study, posed, shown, places, bounds, outcomes, [outcome.counted for outcome in outcomes])
+    made.frontier.n_looked_at_ = twin.n_looked_at_
+    worst = max((o.path_certificate for o in outcomes), key=lambda c: (c.status != "solved", c.gap))
+    warn_unless_solved(worst, task.tol)
+    return made
+
+
+def _pose(study: PartitionedStudy, shown: FairnessFrontier) -> PartitionedTask:
+    """Check what is asked for and write down the problem."""
+    shown._check_parameters()
+    check_estimator(shown.estimator)
+    if study.census.sensitive is None:
+        raise ValueError("A frontier needs sensitive columns; name them with sensitive=[...].")
+    posed = study.task(shown.estimator)
+    study.check_treatment(posed)
+    return posed
+
+
+def _assemble(
+    study: PartitionedStudy,
+    posed: PartitionedTask,
+    shown: FairnessFrontier,
+    places: Sequence[dict[str, float]],
+    bounds: Sequence[Constraint],
+    outcomes: Sequence[Outcome],
+    counted: Sequence[Counted],
+) -> PartitionedFrontier:
+    """Return solved points as a fitted frontier."""
+    prototype, notion = shown.estimator, shown.estimator.constraint.notion
+    free = outcomes[0].unconstrained
+    assert free is not None
+    points = list(zip(bounds, outcomes, counted, strict=True))
+    models = [make_point(study, posed, prototype, *point) for point in points]
+    rows = []
+    for place, model, people in zip(places, models, counted, strict=True):
+        measured = describe_counted(study, people, notion, method=shown.method, min_people=shown.min_people)
+        rows.append({**place, **table_row(posed, model.estimator), **measured})
+    shown.classes_, shown.estimators_ = posed.task.data.classes, [model.estimator for model in models]
+    shown.table_ = frontier_table(rows, free.objective, posed.task.problem, in_loss=shown.which != "p_rule")
+    nothing = Outcome(free, posed.task.problem.unconstrained(), free)
+    shown.unconstrained_ = make_point(study, posed, prototype, None, nothing, counted[0]).estimator
+    shown.n_looked_at_ = 0
+    shown._asked = Asked(notion, in_strata=False)
     return PartitionedFrontier(shown, models)
 
 
@@ -193,37 +277,3 @@ def _starts(posed: PartitionedTask, path: Path, free: Solution, factors: Sequenc
         hessian = None if missing is None or solution.hessian is None else solution.hessian + missing
         found.append(Start(solution.theta + shift, solution.multipliers, hessian))
     return found
-
-
-def _model(
-    study: PartitionedStudy, posed: PartitionedTask, prototype: Any, constraint: Constraint | None, outcome: Outcome
-) -> TabularModel:
-    estimator = clone(prototype).set_params(constraint=constraint)
-    store_outcome(estimator, posed, outcome, constraint, warn=False)
-    return make_model(study, posed, estimator)
-
-
-def _by_column(posed: PartitionedTask, fitted: Any) -> dict[str, float]:
-    """Return covariances and multipliers by column of the table."""
-    found: dict[str, float] = {}
-    for word, series in (("covariance", fitted.covariance_), ("multiplier", fitted.multipliers_)):
-        found |= {
-            f"{word}[{name}]": float(value) for name, value in zip(posed.task.columns.names, series, strict=True)
-        }
-    return found
-
-
-def _describe(
-    study: PartitionedStudy, found: Sequence[tuple[NDArray[np.int64], Array]], shown: FairnessFrontier
-) -> dict[str, float]:
-    """Return accuracy, p%-rule, CV score and rates of one point on all rows, from people counted at its cut."""
-    conditions = get_notion(shown.estimator.constraint.notion).conditions(np.array([-1.0, 1.0]))
-    counts = [_at_zero(c) for c in count_decisions(study.census, found, conditions, shown.min_people)]
-    weight = found[0][1].sum(axis=1).astype(float)  # (2, 2): class, refused or accepted
-    accepted = accepted_weight(weight)[:, 0]
-    accuracy = (accepted[1] + weight[0].sum() - accepted[0]) / weight.sum()
-    return describe_decisions(float(accuracy), counts, "train", shown.method)
-
-
-def _at_zero(counts: GroupCounts) -> GroupCounts:
-    return replace(counts, positives=counts.positives[:, 0])

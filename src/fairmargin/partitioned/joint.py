@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from fairmargin.categories import CodedMatrix
 
-__all__ = ["JointMatrix"]
+__all__ = ["JointColumns", "JointMatrix", "PullSums", "group_columns"]
 
 Array = NDArray[np.float64]
 
 _CELLS = 256  # combinations in a group: its table, and that of two groups (half a megabyte), stay in the cache
 
 
-class _Group:
+class JointColumns:
     """Some columns with their joint code."""
 
     def __init__(self, X: CodedMatrix, members: list[int]) -> None:
@@ -98,13 +98,17 @@ class JointMatrix:
     up : (n,) of bool
         Which rows are of the positive class.
     fit_intercept : bool
+    groups : from :func:`group_columns`
+        The categorical columns with their joint codes.
     """
 
-    def __init__(self, X: CodedMatrix, up: NDArray[np.bool_], fit_intercept: bool) -> None:
+    def __init__(
+        self, X: CodedMatrix, up: NDArray[np.bool_], fit_intercept: bool, groups: list[JointColumns]
+    ) -> None:
         self.X, self.fit_intercept = X, fit_intercept
         self.p = X.shape[1] + int(fit_intercept)
         self.up = up.astype(np.float64)
-        self.groups = [_Group(X, members) for members in _pack([size + 1 for size in X.sizes])]
+        self.groups = groups
         self._by_class = [group.code + group.size * up for group in self.groups]
         self._known: tuple[Array, list[list[Array]]] | None = None
 
@@ -181,13 +185,18 @@ class JointMatrix:
         return gram
 
     @staticmethod
-    def _cross(gram: Array, first: _Group, second: _Group, weights: Array) -> None:
+    def _cross(gram: Array, first: JointColumns, second: JointColumns, weights: Array) -> None:
         """Fill in the blocks between the columns of two groups."""
         code = first.code * second.size + second.code
         table = _sum(code, weights, first.size * second.size).reshape(first.size, second.size)
         for here, rows in zip(first.slices, first.margins(table.T), strict=True):  # (second.size, levels)
             for there, part in zip(second.slices, second.margins(rows.T), strict=True):
                 _put(gram, here, there, part)
+
+
+def group_columns(X: CodedMatrix) -> list[JointColumns]:
+    """Return the categorical columns in groups that are counted together."""
+    return [JointColumns(X, members) for members in _pack([size + 1 for size in X.sizes])]
 
 
 def _sum(code: NDArray[np.intp], weights: Array, size: int) -> Array:

@@ -11,7 +11,7 @@ Sums are merged in partition order and compensated: they do not depend on the nu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from fairmargin.categories import CodedDesign, CodedMatrix
 from fairmargin.losses import Loss
 from fairmargin.partitioned.compensated import Total
 from fairmargin.partitioned.contract import Engine, Partition, Progress, Source
-from fairmargin.partitioned.joint import JointMatrix, PullSums
+from fairmargin.partitioned.joint import JointMatrix, PullSums, group_columns
 from fairmargin.partitioned.lockstep import Meeting, current_meeting
 from fairmargin.partitioned.reading import Reading, Rows
 
@@ -43,11 +43,15 @@ class Request:
     loss : Loss
     hessian : bool
         Whether the curvature is needed too.
+    prices : tuple of arrays or None
+        What is charged for accepting somebody, as in :class:`fairmargin.partitioned.reading.Reading`. Points at
+        different prices share a read, too.
     """
 
     theta: Array
     loss: Loss
     hessian: bool = False
+    prices: tuple[Array, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -135,14 +139,15 @@ class Passes:
 
     def evaluate(self, requests: Sequence[Request]) -> list[Sums]:
         """Return the sums at several points, in one pass; solvers that run in lockstep share it."""
+        requests = [replace(request, prices=self.reading.prices) for request in requests]
         meeting: Meeting | None = current_meeting()
         if meeting is not None:
             return meeting.ask(requests)
         return self.evaluate_now(requests)
 
     def evaluate_now(self, requests: Sequence[Request]) -> list[Sums]:
-        """Return the sums at several points without waiting for anybody else."""
-        task = _Evaluate(self.reading, tuple(requests), self.fit_intercept)
+        """Return the sums at several points, each at its own prices, without waiting for anybody else."""
+        task = _Evaluate(replace(self.reading, prices=None), tuple(requests), self.fit_intercept)
         found = self.run("evaluate", task, _add_parts)
         return [part.sums() for part in found]
 
@@ -217,22 +222,37 @@ class _Evaluate:
     fit_intercept: bool
 
     def __call__(self, partition: Partition) -> list[_Part]:
-        rows = self.reading.read(partition)
-        matrix = JointMatrix(rows.X, rows.y > 0, self.fit_intercept)
-        n, thetas = len(rows.y), np.array([request.theta for request in self.requests])
-        points = [_AtPoint(rows, request) for request in self.requests]
-        pull: PullSums | None = None
-        for start in range(0, n, _BLOCK):
-            block = slice(start, min(start + _BLOCK, n))
-            margins = matrix.scores(thetas, block)
-            margins *= rows.y[block]
-            for point, here in zip(points, margins, strict=True):
-                point.add(here, matrix.up[block], block)  # leaves what pulls in the place of the margins
-            found = matrix.pull_by_class(margins, block)
-            pull = found if pull is None else pull.add(found)
-        if pull is None:
-            return [_Part(Total.of(np.zeros((2, 2 + len(theta)))), 0, None) for theta in thetas]
-        return [point.part(matrix, by_class) for point, by_class in zip(points, matrix.expand(pull), strict=True)]
+        by_prices: dict[int, list[int]] = {}
+        for k, request in enumerate(self.requests):
+            by_prices.setdefault(id(request.prices), []).append(k)
+        table, place = self.reading.load(partition, any(request.prices is not None for request in self.requests))
+        X = self.reading.features(table, place)
+        groups = group_columns(X)
+        found: dict[int, _Part] = {}
+        for which in by_prices.values():
+            requests = [self.requests[k] for k in which]
+            rows = replace(self.reading, prices=requests[0].prices).encode(table, place, X)
+            matrix = JointMatrix(X, rows.y > 0, self.fit_intercept, groups)
+            found |= dict(zip(which, _evaluate_rows(rows, matrix, requests), strict=True))
+        return [found[k] for k in range(len(self.requests))]
+
+
+def _evaluate_rows(rows: Rows, matrix: JointMatrix, requests: Sequence[Request]) -> list[_Part]:
+    """Return the sums of one partition at points that see its rows with the same labels and weights."""
+    n, thetas = len(rows.y), np.array([request.theta for request in requests])
+    points = [_AtPoint(rows, request) for request in requests]
+    pull: PullSums | None = None
+    for start in range(0, n, _BLOCK):
+        block = slice(start, min(start + _BLOCK, n))
+        margins = matrix.scores(thetas, block)
+        margins *= rows.y[block]
+        for point, here in zip(points, margins, strict=True):
+            point.add(here, matrix.up[block], block)  # leaves what pulls in the place of the margins
+        found = matrix.pull_by_class(margins, block)
+        pull = found if pull is None else pull.add(found)
+    if pull is None:
+        return [_Part(Total.of(np.zeros((2, 2 + len(theta)))), 0, None) for theta in thetas]
+    return [point.part(matrix, by_class) for point, by_class in zip(points, matrix.expand(pull), strict=True)]
 
 
 class _AtPoint:

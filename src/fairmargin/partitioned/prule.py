@@ -1,10 +1,10 @@
-"""A p%-rule of the decisions on partitioned data.
+"""A p%-rule of the decisions on partitioned data, at one level or at many.
 
-Where on its families the best classifier lies (:mod:`fairmargin.formulations.prule`) is searched on the sample. The
-convex problem of that point is then solved and certified on all rows, and its intercept is moved to the most accurate
-place that keeps the rule among *everybody*: people are counted by label, group and bin of the score, first between
-the quantiles of the sample's scores and then within the bin of the best cut. Counts of people are whole numbers, so
-that the rule holds exactly.
+Where on its families the best classifiers lie (:mod:`fairmargin.formulations.prule`) is searched on the sample. The
+convex problems of these points are then solved and certified on all rows, in passes that they share, and intercepts
+are moved to the most accurate place that keeps the rule among *everybody*: people are counted by label, group and bin
+of the score, first between the quantiles of the sample's scores and then within the bin of the best cut. Counts of
+people are whole numbers, so that the rule holds exactly.
 
 The costs of the decision path depend on label and group only: a table of prices travels with the tasks.
 """
@@ -12,7 +12,9 @@ The costs of the decision path depend on label and group only: a table of prices
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,22 +29,30 @@ from fairmargin.formulations import Outcome
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.prule.rule import make_rule
 from fairmargin.notions import get_notion
-from fairmargin.partitioned.counts import accepted_weight, count_decisions, training_rates
+from fairmargin.partitioned.counts import Counted, accepted_weight, count_decisions, training_rates
 from fairmargin.partitioned.passes import Request, scores_of
+from fairmargin.partitioned.problem import PartitionedProblem
+from fairmargin.partitioned.solver import solve_together
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask
 from fairmargin.problem import Certificate, Solution
 from fairmargin.solvers import solve
 
-__all__ = ["PartitionedPRuleOutcome", "solve_p_rule"]
+__all__ = ["PartitionedPRuleOutcome", "check_groups", "sample_data", "solve_levels", "solve_p_rule"]
 
 Array = NDArray[np.float64]
 
-_EDGES = 2000  # cuts that one pass counts: twice that many people of the sample lie between two of them at 1e6 rows
+FamilyPoint = tuple[str, Any]  # a family by name, and the place on it: None, a factor, or prices
+
+_EDGES = 2000  # cuts that one pass counts, of all classifiers together: about half a megabyte for each partition
+_FEWEST = 100  # of them for each classifier
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionedPRuleOutcome(Outcome):
-    """The classifier found for a p%-rule; the attributes are those of a fit in memory."""
+    """The classifier found for a p%-rule; the attributes are those of a fit in memory.
+
+    ``reached`` is the level of the rule on all rows, and ``counted`` the people by class, group and decision.
+    """
 
     p_rule: float
     cv_score: float
@@ -51,64 +61,96 @@ class PartitionedPRuleOutcome(Outcome):
     path_point: Any
     path_certificate: Certificate
     intercept_shift: float
+    reached: float = field(metadata={"fitted": False})
+    counted: Counted = field(metadata={"fitted": False})
 
 
 def solve_p_rule(
     study: PartitionedStudy, estimator: Any, posed: PartitionedTask, constraint: PRuleBound
 ) -> PartitionedPRuleOutcome:
     """Return the classifier of the point that the sample chose, solved on all rows, at its best cut there."""
-    task = posed.task
-    numeric = [a.name for a in task.sensitive.attributes if a.codes is None]
+    check_groups(posed, constraint)
+    X, labels, more = sample_data(study, posed)
+    twin = clone(estimator).set_params(pos_label=posed.task.data.classes.tolist()[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what holds of all rows is said later
+        twin.fit(X, labels, **more)
+    free = posed.task.solve(posed.task.problem.unconstrained())
+    rule = make_rule(constraint)
+    (found,) = solve_levels(study, posed, constraint, free, [(twin.path_, twin.path_point_)], [rule.level])
+    if found.reached < rule.level:
+        raise InfeasibleError(
+            f"No cut of the classifier found on the {twin.path_!r} path reaches a {rule.text} on all rows "
+            f"(it reaches {rule.told(found.reached)}). Take a larger sample, ask for {rule.weaker}, or merge small "
+            "groups."
+        )
+    return found
+
+
+def check_groups(posed: PartitionedTask, constraint: PRuleBound) -> None:
+    """Raise for numbers, which have no groups to compare, and for a path that needs all rows."""
+    numeric = [a.name for a in posed.task.sensitive.attributes if a.codes is None]
     if numeric:
         raise ValueError(
             f"A p%-rule compares groups, but the sensitive attribute {numeric[0]!r} is a number; cut it into groups."
         )
     if constraint.path == "ccp":
         raise ValueError("path='ccp' needs all people in memory; choose another path.")
-    twin = _search_sample(study, estimator, posed)
-    free = task.solve(task.problem.unconstrained())
-    solution = _solve_at(study, posed, free, twin.path_, twin.path_point_)
-    if solution.certificate.status not in ("solved", "separable") or not task.problem.design.fit_intercept:
-        shift = 0.0
-    else:
-        shift = _Cuts(study, posed, constraint).best_shift(solution.theta)
-    theta = solution.theta.copy()
-    if shift:
-        theta[-1] += shift
-    cuts = _Cuts(study, posed, constraint)
-    reached, rule = cuts.reached(theta), cuts.rule
-    if reached < rule.level:
-        raise InfeasibleError(
-            f"No cut of the classifier found on the {twin.path_!r} path reaches a {rule.text} on all rows "
-            f"(it reaches {rule.told(reached)}). Take a larger sample, ask for {rule.weaker}, or merge small groups."
-        )
-    p_rule, score, rates = cuts.measures(theta)
-    return PartitionedPRuleOutcome(
-        _with_proof(posed, solution, theta, free, twin.path_),
-        task.problem.unconstrained(),
-        free,
-        p_rule=p_rule,
-        cv_score=score,
-        training_rates=rates,
-        path=twin.path_,
-        path_point=twin.path_point_,
-        path_certificate=solution.certificate,
-        intercept_shift=shift,
-    )
 
 
-def _search_sample(study: PartitionedStudy, estimator: Any, posed: PartitionedTask) -> Any:
-    """Return the estimator fitted to the sample, weighted up to all rows; what it warns of is said of all rows."""
+def sample_data(study: PartitionedStudy, posed: PartitionedTask) -> tuple[Any, Any, dict[str, Any]]:
+    """Return features, labels, and weights (up to all rows) and groups of the sample, for a fit in memory."""
     sample, sensitive = posed.sample, posed.sample_sensitive
     assert sensitive is not None
     kept = np.flatnonzero(sample.people_weight > 0)
     weight = sample.people_weight[kept] * (study.census.weight.sum() / sample.people_weight.sum())
     columns = {a.name: np.array(a.categories, dtype=object)[a.codes][kept] for a in sensitive.attributes}
     labels = posed.task.data.classes[(sample.y[kept] > 0).astype(int)]
-    twin = clone(estimator).set_params(pos_label=posed.task.data.classes.tolist()[1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return twin.fit(sample.X[kept], labels, sample_weight=weight, sensitive_features=columns)
+    return sample.X[kept], labels, {"sample_weight": weight, "sensitive_features": columns}
+
+
+def solve_levels(
+    study: PartitionedStudy,
+    posed: PartitionedTask,
+    constraint: PRuleBound,
+    free: Solution,
+    points: Sequence[FamilyPoint],
+    levels: Sequence[float],
+) -> list[PartitionedPRuleOutcome]:
+    """Return, for every level, the most accurate classifier that the points' cuts offer, on all rows.
+
+    A classifier may miss its level (see ``reached``) where no cut keeps the rule. All points are solved in the same
+    passes; two more find the cuts, one counts the decisions made there, and one evaluates the objectives.
+    """
+    problem = posed.task.problem
+    assert isinstance(problem, PartitionedProblem)
+    solutions = solve_together(problem, [partial(_solve_at, study, posed, free, *point) for point in points])
+    cuts = _Cuts(study, posed, constraint)
+    chosen = cuts.best(solutions, levels)
+    thetas = [solutions[k].theta + np.append(np.zeros(len(free.theta) - 1), shift) for k, shift in chosen]
+    counted = posed.passes.rates(thetas, [np.zeros(1)] * len(thetas))
+    sums = posed.passes.evaluate([Request(theta, problem.loss) for theta in thetas])
+    values = [float(s.loss.sum()) + problem.penalty(theta) for s, theta in zip(sums, thetas, strict=True)]
+    found = []
+    for (k, shift), theta, people, value in zip(chosen, thetas, counted, values, strict=True):
+        p_rule, score = cuts.measures(people)
+        found.append(
+            PartitionedPRuleOutcome(
+                _with_proof(problem, solutions[k], theta, value, free, points[k][0]),
+                problem.unconstrained(),
+                free,
+                p_rule=p_rule,
+                cv_score=score,
+                training_rates=training_rates(study.census, people),
+                path=points[k][0],
+                path_point=points[k][1],
+                path_certificate=solutions[k].certificate,
+                intercept_shift=shift,
+                reached=float(cuts.judge(people, np.zeros(1)).reached[0]),
+                counted=people,
+            )
+        )
+    return found
 
 
 def _solve_at(study: PartitionedStudy, posed: PartitionedTask, free: Solution, path: str, point: Any) -> Solution:
@@ -123,12 +165,11 @@ def _solve_at(study: PartitionedStudy, posed: PartitionedTask, free: Solution, p
     return solve(problem, accuracy=task.accuracy)
 
 
-def _with_proof(posed: PartitionedTask, solution: Solution, theta: Array, free: Solution, path: str) -> Solution:
+def _with_proof(
+    problem: PartitionedProblem, solution: Solution, theta: Array, value: float, free: Solution, path: str
+) -> Solution:
     """Return the solution at its cut, with what is proved: no classifier, fair or not, is below ``free``'s bound."""
-    problem = posed.task.problem
-    (sums,) = posed.passes.evaluate([Request(theta, problem.loss)])
-    value, bound = float(sums.loss.sum()) + problem.penalty(theta), free.certificate.dual_bound
-    proof = solution.certificate
+    proof, bound = solution.certificate, free.certificate.dual_bound
     proof = Certificate(value, bound, problem.relative_gap(value, bound), 0.0, proof.n_iter, proof.status)
     multipliers = np.full(problem.n_rows, np.nan if path == "decisions" else 0.0)
     if path == "covariance":
@@ -136,67 +177,101 @@ def _with_proof(posed: PartitionedTask, solution: Solution, theta: Array, free: 
     return replace(solution, theta=theta, multipliers=multipliers, certificate=proof)
 
 
+@dataclass(frozen=True)
+class _Judged:
+    """The cuts of one ranking: the level of the rule, the accuracy and the share of the accepted at every edge."""
+
+    edges: Array
+    reached: Array
+    accuracy: Array
+    accepted: Array
+
+    def best(self, level: float) -> tuple[float, float] | None:
+        """Return accuracy and place of the most accurate cut that keeps the rule and is not constant."""
+        kept = np.flatnonzero((self.reached >= level) & (self.accepted > 0) & (self.accepted < 1))
+        if not len(kept):
+            return None
+        most = float(self.accuracy[kept].max())
+        best = kept[self.accuracy[kept] >= most - 1e-12]
+        return most, float(self.edges[best[np.argmin(np.abs(self.edges[best]))]])
+
+    def around(self, cut: float, number: int) -> Array:
+        """Return cuts between the neighbours of one of the edges, and itself."""
+        at = int(np.searchsorted(self.edges, cut))
+        low, high = self.edges[max(at - 1, 0)], self.edges[min(at + 1, len(self.edges) - 1)]
+        return np.unique(np.append(np.linspace(low, high, number), cut))
+
+
 class _Cuts:
-    """Exact counts at many cuts of a ranking, and the best of them."""
+    """Exact counts at many cuts of rankings, and the best of them."""
 
     def __init__(self, study: PartitionedStudy, posed: PartitionedTask, constraint: PRuleBound) -> None:
         self.study, self.posed, self.constraint = study, posed, constraint
         self.rule = make_rule(constraint)
         self.conditions = get_notion(constraint.notion).conditions(np.array([-1.0, 1.0]))
 
-    def reached(self, theta: Array) -> float:
-        """Return the level of the rule that the decisions of ``theta`` reach."""
-        return float(self._judge(theta, np.zeros(1))[0][0])
+    def best(self, solutions: Sequence[Solution], levels: Sequence[float]) -> list[tuple[int, float]]:
+        """Return, for each level, which solution decides most accurately, and what to add to its intercept.
 
-    def measures(self, theta: Array) -> tuple[float, float, pd.Series | None]:
-        """Return the p, in percent (100 where nobody is counted), the largest difference, and the positive rates."""
-        (found,) = self.posed.passes.rates([theta], [np.zeros(1)])
-        counts, method = self._by_group(found), self.constraint.method
-        ratio = float(least_ratio(counts, method)[0])
-        p = 100.0 if np.isnan(ratio) else ratio
-        return p, float(highest_difference(counts, method)[0]), training_rates(self.study.census, found)
+        Two passes; the first solution, unmoved, for a level that no cut reaches.
+        """
+        number = max(_EDGES // len(solutions), _FEWEST)
+        rough = self._count([s.theta for s in solutions], [self._edges(s, number) for s in solutions])
+        asked = [(at, *found) for at, level in enumerate(levels) if (found := _most_accurate(rough, level))]
+        chosen = [(0, 0.0)] * len(levels)
+        if asked:
+            number = max(_EDGES // len(asked), _FEWEST)
+            edges = [rough[k].around(cut, number) for _, k, cut in asked]
+            finer = self._count([solutions[k].theta for _, k, _ in asked], edges)
+            for (at, k, _), judged in zip(asked, finer, strict=True):
+                best = judged.best(levels[at])
+                assert best is not None
+                chosen[at] = k, 0.0 - best[1]
+        return chosen
 
-    def best_shift(self, theta: Array) -> float:
-        """Return what to add to the intercept for the most accurate decisions that keep the rule, 0 if none do."""
-        scores = np.sort(scores_of(self.posed.sample.X, theta, True))
+    def _edges(self, solution: Solution, number: int) -> Array:
+        """Return cuts between the sample's scores; the one at zero only where the intercept must stay."""
+        is_solved = solution.certificate.status in ("solved", "separable")
+        if not is_solved or not self.posed.passes.fit_intercept:
+            return np.zeros(1)
+        scores = np.sort(scores_of(self.posed.sample.X, solution.theta, True))
         middles = np.unique(0.5 * (scores[1:] + scores[:-1]))
-        spread = middles[np.unique(np.linspace(0, len(middles) - 1, _EDGES).astype(np.intp))]
-        edges = np.unique(np.append(spread, 0.0))
-        cut = self._best(theta, edges)
-        if cut is None:
-            return 0.0
-        at = int(np.searchsorted(edges, cut))
-        low, high = edges[max(at - 1, 0)], edges[min(at + 1, len(edges) - 1)]
-        finer = np.unique(np.append(np.linspace(low, high, _EDGES), cut))
-        cut = self._best(theta, finer)
-        return 0.0 if cut is None else -float(cut)
+        spread = middles[np.unique(np.linspace(0, len(middles) - 1, number).astype(np.intp))]
+        return np.unique(np.append(spread, 0.0))
 
-    def _best(self, theta: Array, edges: Array) -> float | None:
-        reached, accuracy, accepted = self._judge(theta, edges)
-        kept = np.flatnonzero((reached >= self.rule.level) & (accepted > 0) & (accepted < 1))
-        if not len(kept):
-            return None
-        best = kept[accuracy[kept] >= accuracy[kept].max() - 1e-12]
-        return float(edges[best[np.argmin(np.abs(edges[best]))]])
+    def _count(self, thetas: Sequence[Array], edges: Sequence[Array]) -> list[_Judged]:
+        """Judge the cuts of several rankings, by one pass."""
+        found = self.posed.passes.rates(thetas, edges)
+        return [self.judge(people, cuts) for people, cuts in zip(found, edges, strict=True)]
 
-    def _judge(self, theta: Array, edges: Array) -> tuple[Array, Array, Array]:
-        """Return the level of the rule, the accuracy and the share of the accepted at every cut."""
-        counts, weight = self._counts(theta, edges)
-        reached = self.rule.reached(self._smoothed(counts))
+    def judge(self, found: Counted, edges: Array) -> _Judged:
+        """Return what people counted between cuts say of these cuts."""
+        reached = self.rule.reached(self._smoothed(self._by_group(found)))
+        weight = found[0][1].sum(axis=1)
         above = accepted_weight(weight)
         factors = np.array(self.posed.passes.reading.factors)
         correct = factors[1] * above[1] + factors[0] * (weight[0].sum() - above[0])
         total = float(factors @ weight.sum(axis=1))
-        return np.atleast_1d(reached), correct / total, above.sum(axis=0) / weight.sum()
+        return _Judged(edges, np.atleast_1d(reached), correct / total, above.sum(axis=0) / weight.sum())
 
-    def _counts(self, theta: Array, edges: Array) -> tuple[list[GroupCounts], Array]:
-        """Return the counts of every attribute and condition at every cut, and weights by class and bin."""
-        (found,) = self.posed.passes.rates([theta], [edges])
-        return self._by_group(found), found[0][1].sum(axis=1)
+    def measures(self, found: Counted) -> tuple[float, float]:
+        """Return the p, in percent (100 where nobody is counted), and the largest difference, at one cut."""
+        counts, method = self._by_group(found), self.constraint.method
+        ratio = float(least_ratio(counts, method)[0])
+        return 100.0 if np.isnan(ratio) else ratio, float(highest_difference(counts, method)[0])
 
-    def _by_group(self, found: Any) -> list[GroupCounts]:
+    def _by_group(self, found: Counted) -> list[GroupCounts]:
         return count_decisions(self.study.census, found, self.conditions, self.constraint.min_people)
 
     def _smoothed(self, counts: list[GroupCounts]) -> list[GroupCounts]:
         size = float(self.constraint.smooth_below or 0)
         return [c.smoothed(size) for c in counts] if size else counts
+
+
+def _most_accurate(judged: Sequence[_Judged], level: float) -> tuple[int, float] | None:
+    """Return the ranking and its cut that decide most accurately among those that keep the rule."""
+    found = [(best[0], -k, best[1]) for k, ranking in enumerate(judged) if (best := ranking.best(level)) is not None]
+    if not found:
+        return None
+    _, k, cut = max(found)
+    return -k, cut

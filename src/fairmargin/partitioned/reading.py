@@ -96,23 +96,24 @@ class Reading:
         """Return the rows of a partition."""
         return self.encode(*self.load(partition))
 
-    def encode(self, table: pa.Table, place: str) -> Rows:
-        """Return the rows of a table."""
+    def encode(self, table: pa.Table, place: str, X: CodedMatrix | None = None) -> Rows:
+        """Return the rows of a table; ``X`` are its features, where they are encoded already."""
+        X = self.features(table, place) if X is None else X
         y = self.labels(table)
         if self.prices is not None:
-            return self._priced(table, place, y)
+            return self._priced(table, place, X, y)
         below, above = self.factors
         if self.weight is None and below == above:
             weight, of_loss = np.broadcast_to(1.0, len(y)), np.broadcast_to(below, len(y))
-            return Rows(self.features(table, place), y, weight, of_loss, below)
+            return Rows(X, y, weight, of_loss, below)
         weight = np.ones(len(y))
         if self.weight is not None:
             weight = as_finite_numbers(table[self.weight], self.weight, place, feature=False)
-        return Rows(self.features(table, place), y, weight, weight * np.where(y > 0, above, below))
+        return Rows(X, y, weight, weight * np.where(y > 0, above, below))
 
-    def _priced(self, table: pa.Table, place: str, y: Array) -> Rows:
+    def _priced(self, table: pa.Table, place: str, X: CodedMatrix, y: Array) -> Rows:
         """Return the rows with labels and weights that prices have changed."""
-        rows = replace(self, prices=None).encode(table, place)
+        rows = replace(self, prices=None).encode(table, place, X)
         cost, label = y.copy(), (y > 0).astype(np.intp)
         assert self.prices is not None
         for price, code in zip(self.prices, self.group_codes(table), strict=True):

@@ -127,7 +127,7 @@ class PartitionedStudy:
         factors = np.array(reading.factors)[(posed.task.data.y > 0).astype(int)]
         weight = census.weight * factors * size
         totals = np.array([weight[cost < 0].sum(), weight[cost >= 0].sum()])
-        sample = reading.encode(self.sums.sample.table, "the sample")
+        sample = reading.encode(self.sums.sample.table, "the sample", posed.sample.X)
         penalised, scale = bool(np.any(problem.ridge)), problem.design.scale
         found = _write_problem(passes, sample, problem.loss, penalised, problem.rows, scale, totals, self.sums)
         return replace(found, least_weight=found.least_weight * float(size.min()))
@@ -217,7 +217,8 @@ def _write_problem(
         if np.any(which):
             weight[which] *= total / weight[which].sum()
     kept = np.flatnonzero(weight > 0)
-    small = Problem(design_of(sample.X[kept], fit_intercept, scale), sample.y[kept], weight[kept], *shared)
+    X = sample.X if len(kept) == len(weight) else sample.X[kept]  # problems at many prices share the features
+    small = Problem(design_of(X, fit_intercept, scale), sample.y[kept], weight[kept], *shared)
     design: Any = RemoteDesign(sums.n_rows, scale, fit_intercept)
     return PartitionedProblem(
         design,
