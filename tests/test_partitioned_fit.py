@@ -10,6 +10,7 @@ from sklearn.base import clone
 import recompute
 from fairmargin import (
     CovarianceBound,
+    CovariancePenalty,
     FairLinearSVC,
     FairLogisticRegression,
     FairMarginClassifier,
@@ -276,6 +277,19 @@ def test_what_needs_memory_says_so(folder):
         fit(FairSVC(), folder, target="y", sensitive=["sex"])
     with pytest.raises(ValueError, match=r"LossBound.*norm='sum'.* needs all rows in memory"):
         fit(FairLogisticRegression(constraint=LossBound(0.1, norm="sum")), folder, target="y", sensitive=["sex"])
+    for constraint, advice in (
+        (CovariancePenalty(10.0), "give its bound_ to CovarianceBound"),
+        ([CovarianceBound(0.1), LossBound(0.1)], "Choose the one that binds"),
+    ):
+        with pytest.raises(ValueError, match=advice):
+            fit(FairLogisticRegression(constraint=constraint), folder, target="y", sensitive=["sex"])
+
+
+def test_numbers_that_become_many(frame, tmp_path):
+    late = np.where(frame.index < 10_000, 1.0, frame["age"] + frame["x0"])
+    data = write(frame.assign(age=late), tmp_path / "many")
+    with pytest.raises(DataError, match=r"'age' has few different numbers at the beginning.*shuffle the rows"):
+        train(FairLogisticRegression(), data, sensitive=["age"])
 
 
 def test_a_failed_fit_leaves_nothing_behind(folder):

@@ -15,7 +15,7 @@ import pytest
 from pyarrow import parquet
 
 from cluster_fixtures import free_port
-from fairmargin import io
+from fairmargin import io, p_rule
 from fairmargin.audit import audit
 from fairmargin.cli import partitioned, run
 from fairmargin.partitioned.engines.local import LocalEngine
@@ -124,6 +124,47 @@ def test_a_file_of_people_held_out(folder):
     found = summary(ask, "e", "data")
     assert (found["data"]["train_people"], found["data"]["test_people"]) == (6000, 6000)
     assert found["test"]["accuracy"] == found["train"]["accuracy"]
+
+
+@pytest.mark.slow
+def test_a_frontier_is_that_of_memory(folder):
+    ask = ["frontier", *ASK, "-s", "sex", "-x", "age,origin", "--points", "4", "--test-share", "0", "--select"]
+    here = summary([*ask, "p-rule=95", "-o", "here.html"], "a", "all.parquet")
+    there = summary([*ask, "p-rule=95", "-o", "there.html", "-o", "m.json"], "b", "data", "--engine", "local[2]")
+    assert set(here) == set(there)
+    assert here["data"].keys() == there["data"].keys()
+    assert [c["key"] for c in here["curves"]] == [c["key"] for c in there["curves"]]
+    exact, twin = (next(c["points"] for c in s["curves"] if c["key"] == "covariance") for s in (here, there))
+    for point, other in zip(exact, twin, strict=True):
+        assert other["loss_increase"] == pytest.approx(point["loss_increase"], abs=1e-9)
+        assert other["certificate"]["status"] == "solved"
+        for measure in ("accuracy", "p_rule", "cv_score"):
+            assert other["test"][measure] == pytest.approx(point["test"][measure], rel=1e-12)
+    levels = next(c["points"] for c in there["curves"] if c["key"] == "rule")
+    assert all(p["train"]["p_rule"] >= p["level"] for p in levels)
+    accuracies = [p["train"]["accuracy"] for p in levels]
+    assert accuracies == sorted(accuracies, reverse=True)
+    best = [max(p["train"]["accuracy"] for p in c["points"]) for c in here["curves"][:1]]
+    assert accuracies[0] == pytest.approx(best[0], abs=0.005)
+    assert [a["key"] for a in there["answers"]] == [a["key"] for a in here["answers"]]
+    assert all(a["details"] for a in there["answers"])
+    # The model proposed keeps the rule among everybody trained on.
+    frame = pd.read_parquet("all.parquet")
+    accepted = io.load("m.json").decide(frame)["decision"] == "yes"
+    groups = frame["sex"].astype(object).fillna("missing").to_numpy()
+    assert p_rule(accepted, accepted, sensitive_features=groups) >= 95 > there["unconstrained"]["train"]["p_rule"]
+
+
+@pytest.mark.slow
+def test_a_frontier_of_people_held_out(folder):
+    ask = ["frontier", "data", *ASK, "-s", "sex", "-x", "age,origin", "--points", "3", "--select", "accuracy=1%"]
+    found = summary([*ask, "--refit", "-o", "f.html", "-o", "f.json"], "f")
+    assert found["data"]["test_people"] + found["data"]["train_people"] == 6000
+    assert found["proposal"]["key"] in {c["key"] for c in found["candidates"]}
+    within = next(a for a in found["answers"] if a["key"] == "within")
+    assert "needs all rows in memory" in within["answer"]
+    assert within["details"] is None
+    assert "Trained again on all 6,000 people" in io.load("f.json").facts["notes"][-1]
 
 
 def test_decisions_are_those_of_memory(folder):
@@ -321,7 +362,6 @@ def test_engines_that_cannot_be_reached(folder, capsys, monkeypatch):
     if shutil.which("java"):
         text = errors(["train", "data", *ASK, "-s", "sex", "--engine", f"spark://127.0.0.1:{port}"], capsys)
         assert f"No Spark master answers at spark://127.0.0.1:{port}" in text
-    assert "call fairmargin.partitioned.trace in Python" in errors(["frontier", "data", *ASK, "-s", "sex"], capsys)
 
 
 def test_large_files_are_streamed(folder, monkeypatch):

@@ -376,7 +376,6 @@ def frontier(
     if refit and (model_file is None or test is not None):
         raise DataError("--refit is for a model that is written (-o model.json), without a file of --test people.")
     with steps(quiet) as step:
-        from fairmargin.tables import jobs
         from fairmargin.tables.model_file import to_json
         from fairmargin.tables.specifications import make_estimator, parse_gains, parse_selection
 
@@ -391,20 +390,11 @@ def frontier(
         )
         step("reading")
         if partitioned.is_partitioned(context.params):
-            partitioned.refuse_frontier(context.params)
-        make_study = inputs.study_maker(context.params)
-        study = make_study(seed)
-        options: dict[str, Any] = {"n_points": points, "individual_loss": individual_loss, "progress": step}
-        model, summary = jobs.propose(study, unfitted, selection, **options)
-        content = None
-        if model_file is not None:
-            if refit:
-                step("training on everybody")
-                model = jobs.refit(model, make_study(seed, test_share=0.0))
-                summary["notes"].append(model.facts["notes"][-1])
-            content = to_json(model)
+            model, summary = partitioned.propose(context.params, unfitted, selection, step, refit=refit)
+        else:
+            model, summary = _proposed(context.params, unfitted, selection, outputs, step, refit=refit)
         step("writing")
-        _write_held_out(outputs, study)
+        content = None if model_file is None else to_json(model)
     if content is not None:
         outputs.write("model", content)
     outputs.add_record(summary, recorded, content)
@@ -412,6 +402,24 @@ def frontier(
     outputs.say_where("html", quiet, "report")
     if content is not None:
         outputs.say_where("model", quiet)
+
+
+def _proposed(
+    options: Mapping[str, Any], estimator: Any, selection: Any, outputs: Outputs, step: Steps, *, refit: bool
+) -> tuple[TabularModel, dict[str, Any]]:
+    """Trace both frontiers of a table in memory; return the model proposed and the summary."""
+    from fairmargin.tables import jobs
+
+    make_study = inputs.study_maker(options)
+    study = make_study(options["seed"])
+    more: dict[str, Any] = {"n_points": options["points"], "individual_loss": options["individual_loss"]}
+    model, summary = jobs.propose(study, estimator, selection, progress=step, **more)
+    if refit:
+        step("training on everybody")
+        model = jobs.refit(model, make_study(options["seed"], test_share=0.0))
+        summary["notes"].append(model.facts["notes"][-1])
+    _write_held_out(outputs, study)
+    return model, summary
 
 
 def _reports_and_model(paths: list[Path], select: str | None) -> tuple[Path, Path | None]:

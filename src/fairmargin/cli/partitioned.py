@@ -19,9 +19,10 @@ from fairmargin.exceptions import DataError
 if TYPE_CHECKING:
     from fairmargin.partitioned.contract import Engine, Source
     from fairmargin.streaming.deciding import Decided
+    from fairmargin.streaming.question import StreamedQuestion
     from fairmargin.tables import TabularModel
 
-__all__ = ["files_of", "is_partitioned", "predict", "read_question", "refuse_frontier", "train"]
+__all__ = ["files_of", "is_partitioned", "predict", "propose", "read_question", "train"]
 
 # What each pass is for, in the words of the progress bar.
 _PASSES = {
@@ -29,6 +30,7 @@ _PASSES = {
     "scan": "learning the encoding",
     "evaluate": "Newton step",
     "near": "people near the margin",
+    "worst": "promises to people",
     "rates": "counting decisions",
     "decisions": "counting decisions",
     "decide": "deciding",
@@ -142,45 +144,61 @@ def train(
     options: Mapping[str, Any], estimator: Any, settings: dict[str, Any], step: Steps, **more: Any
 ) -> tuple[TabularModel, dict[str, Any]]:
     """Train a classifier in passes; return the model and its summary."""
+    from fairmargin.streaming import jobs
+
+    with _asked(options, estimator, step) as ask:
+        return jobs.train(ask(), estimator, settings, **more)
+
+
+def propose(
+    options: Mapping[str, Any], estimator: Any, selection: Any, step: Steps, *, refit: bool
+) -> tuple[TabularModel, dict[str, Any]]:
+    """Trace both frontiers in passes; return the model proposed, perhaps trained again, and the summary."""
+    from fairmargin.streaming import jobs
+
+    more: dict[str, Any] = {"n_points": options["points"], "individual_loss": options["individual_loss"]}
+    with _asked(options, estimator, step) as ask:
+        model, summary = jobs.propose(ask(), estimator, selection, progress=step, **more)
+        if refit:
+            step("training on everybody")
+            model = jobs.refit(model, ask(test_share=0.0))
+            summary["notes"].append(model.facts["notes"][-1])
+        return model, summary
+
+
+@contextmanager
+def _asked(options: Mapping[str, Any], estimator: Any, step: Steps) -> Iterator[Callable[..., StreamedQuestion]]:
+    """Open the data; yield a function that puts the question of the options to them, some of which may be changed."""
     from fairmargin.partitioned.sources.parquet import ParquetSource
     from fairmargin.partitioned.training import check_estimator
-    from fairmargin.streaming import jobs
     from fairmargin.streaming.question import ask
 
     check_estimator(estimator)
-    target, sensitive = _asked(options)
+    if options["target"] is None:
+        raise DataError("Name the column to predict: --target COL.")
+    if not options["sensitive"]:
+        raise DataError("Name at least one sensitive column: --sensitive COL.")
     if not options["scale"]:
         raise DataError("Data read in passes are always standardised: leave out --no-scale.")
     with _opened(options, ("repeats", "held_out", "numeric")) as (source, engine):
         columns = list(source.schema.names)
-        kept = ("min_frequency", "max_levels", "test_share", "seed", "rule", "min_people", "merge_small")
-        question = ask(
+        kept = ["positive", "missing_sensitive", "intersections", "min_frequency", "max_levels", "test_share", "seed"]
+        kept += ["rule", "min_people", "merge_small"]
+        yield lambda **changed: ask(
             source,
             engine,
             name=_name(options),
-            target=target,
-            positive=options["positive"],
-            sensitive=inputs.split_names(sensitive, columns),
+            target=options["target"],
+            sensitive=inputs.split_names(options["sensitive"], columns),
             features=inputs.split_names(options["features"], columns) if options["features"] else None,
             exclude=inputs.split_names(options["exclude"] or [], columns),
             bins=inputs.parse_bins(options["bins"]),
             categorical=inputs.split_names(options["categorical"] or [], columns),
             test=None if options["test"] is None else ParquetSource(options["test"]),
-            missing_sensitive=options["missing_sensitive"],
-            intersections=options["intersections"],
             names=inputs.read_value_names(options["value_names"]),
             progress=_report(step),
-            **{name: options[name] for name in kept},
+            **({name: options[name] for name in kept} | changed),
         )
-        return jobs.train(question, estimator, settings, **more)
-
-
-def _asked(options: Mapping[str, Any]) -> tuple[str, list[str]]:
-    if options["target"] is None:
-        raise DataError("Name the column to predict: --target COL.")
-    if not options["sensitive"]:
-        raise DataError("Name at least one sensitive column: --sensitive COL.")
-    return options["target"], options["sensitive"]
 
 
 def predict(options: Mapping[str, Any], model: TabularModel, step: Steps) -> Decided:
@@ -205,17 +223,6 @@ def predict(options: Mapping[str, Any], model: TabularModel, step: Steps) -> Dec
         ):
             more: dict[str, Any] = {"keep": keep, "n_reasons": options["reasons"]}
             return decide(source, engine, model, write, progress=_of_pass(step, "decide"), **more)
-
-
-def refuse_frontier(options: Mapping[str, Any]) -> None:
-    """Say that the command line traces no frontier in passes, unless the data cannot be read at all."""
-    from fairmargin.partitioned.sources.parquet import ParquetSource
-
-    ParquetSource(_given(options))
-    raise DataError(
-        "The command line does not trace a frontier of data read in passes: give one file and no --engine, or call "
-        "fairmargin.partitioned.trace in Python."
-    )
 
 
 @contextmanager

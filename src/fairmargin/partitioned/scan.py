@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
-from fairmargin.partitioned.arrow import as_codes, as_finite_numbers
+from fairmargin.partitioned.arrow import as_codes, as_finite_numbers, is_number_type
 from fairmargin.partitioned.compensated import Crosstab, Total
 from fairmargin.partitioned.contract import Engine, Partition, Progress, Source
 from fairmargin.partitioned.layout import Layout
@@ -294,11 +294,7 @@ def _cells(table: pa.Table, layout: Layout, place: str) -> tuple[Codes, list[tup
         )
     for name, of_column in zip(layout.groups, values[1:], strict=True):
         if len(of_column) > MAX_GROUPS + 1:
-            raise DataError(
-                f"The sensitive attribute {name!r} has {len(of_column) - 1:,} groups in {place}; at most "
-                f"{MAX_GROUPS} are possible. Merge groups.",
-                field="sensitive",
-            )
+            raise DataError(_too_many_groups(table, name, len(of_column) - 1, place), field="sensitive")
     sizes = [len(of_column) for of_column in values]
     joint = codes[0].astype(np.int64)
     for code, size in zip(codes[1:], sizes[1:], strict=True):
@@ -312,6 +308,19 @@ def _cells(table: pa.Table, layout: Layout, place: str) -> tuple[Codes, list[tup
         for where in zip(*np.unravel_index(present, sizes), strict=True)
     ]
     return place_of[joint], keys
+
+
+def _too_many_groups(table: pa.Table, name: str, number: int, place: str) -> str:
+    if is_number_type(table.schema.field(name).type):
+        return (
+            f"The sensitive column {name!r} has few different numbers at the beginning of the data, which makes them "
+            f"groups, but {number:,} in {place}, more than {MAX_GROUPS}: cut it into groups, or shuffle the rows to "
+            "have it taken as a number."
+        )
+    return (
+        f"The sensitive attribute {name!r} has {number:,} groups in {place}; at most {MAX_GROUPS} are possible. "
+        "Merge groups."
+    )
 
 
 def _level_codes(column: pa.ChunkedArray, name: str, place: str) -> tuple[Codes, list[str]]:

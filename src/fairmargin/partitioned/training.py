@@ -24,7 +24,8 @@ from fairmargin.partitioned.passes import scores_of
 from fairmargin.partitioned.prule import solve_p_rule
 from fairmargin.partitioned.sources.parquet import ParquetSource
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, Report, prepare
-from fairmargin.several import has_rule
+from fairmargin.penalty import CovariancePenalty
+from fairmargin.several import Several, has_rule
 from fairmargin.tables.model import TabularModel
 
 __all__ = ["check_estimator", "fit", "fit_study", "make_model", "open_source", "store_outcome"]
@@ -171,9 +172,18 @@ def check_estimator(estimator: Any) -> None:
     if not sums_only or getattr(constraint, "confidence", None) is not None:
         raise ValueError(
             f"The constraint {constraint!r} needs all rows in memory; partitioned data support CovarianceBound, "
-            "LossBound(norm='max'), IndividualLossBound and PRuleBound without a confidence. Train on a sample with "
-            "fit() instead."
+            "LossBound(norm='max'), IndividualLossBound and PRuleBound without a confidence, one at a time. "
+            f"{_instead_of(constraint)}"
         )
+
+
+def _instead_of(constraint: Any) -> str:
+    """Return what to do about a constraint that passes cannot answer."""
+    if isinstance(constraint, CovariancePenalty):
+        return "Train on a sample with fit(), and give its bound_ to CovarianceBound on all rows."
+    if isinstance(constraint, Several):
+        return "Choose the one that binds (constraints_ of a fit() to a sample shows which), or train on a sample."
+    return "Train on a sample with fit() instead."
 
 
 def store_outcome(

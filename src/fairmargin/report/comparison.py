@@ -60,7 +60,9 @@ class Comparison:
         part, study = self.part, self.study
         scores = self.scores if classifier is self.free else self.score(classifier)
         accepted, before = scores["test"] >= 0, self.scores["test"] >= 0
-        known = {} if row is None else {name: measured_by_frontier(row, name) for name in self._names}
+        known: dict[str, Any] = {}
+        if row is not None:
+            known = {name: measured_by_frontier(row, name) for name in self._names if f"{name}_accuracy" in row}
         test = self._evaluate(scores["test"], part, known.get(self._names[-1]))
         gained, lost = accepted & ~before, ~accepted & before
         for group in test["groups"]:

@@ -1,8 +1,9 @@
-"""Train one classifier on a source, with the report that a table in memory gets."""
+"""Train one classifier on a source, or trace the trade-off, with the report that a table in memory gets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,17 +12,27 @@ import pandas as pd
 import pyarrow as pa
 from sklearn.base import clone
 
+from fairmargin.constraints import PRuleBound
 from fairmargin.exceptions import DataError, DisparateTreatmentError
+from fairmargin.partitioned import trace_levels, trace_study
 from fairmargin.partitioned.contract import Partition
+from fairmargin.partitioned.points import describe_counted
 from fairmargin.partitioned.scan import Sample, hash_rows
 from fairmargin.partitioned.training import check_estimator, fit_study
+from fairmargin.report.candidates import Candidate, Selection
 from fairmargin.streaming.question import StreamedQuestion
 from fairmargin.tables.explain import reasons_of_groups
-from fairmargin.tables.jobs import collected_warnings, report_training
+from fairmargin.tables.jobs import (
+    ask_questions,
+    collected_warnings,
+    frontier_candidates,
+    report_search,
+    report_training,
+)
 from fairmargin.tables.model import TabularModel
 from fairmargin.tables.study import Part, Study
 
-__all__ = ["sampled_study", "train"]
+__all__ = ["propose", "refit", "sampled_study", "train"]
 
 REPORTED = 200_000  # people of each side that a report is made of: a rate of one half is known to 0.2 points then
 
@@ -41,23 +52,103 @@ def train(
     check_estimator(estimator)
     estimator.set_params(pos_label=question.positive)
     free = None if estimator.constraint is None else clone(estimator).set_params(constraint=None)
-    with collected_warnings() as said:
-        try:
-            fitted = fit_study(question.study, estimator)
-        except DisparateTreatmentError as error:
-            column = question.study.encoder.column_of(error.column)
-            raise DataError(str(error), field="exclude", suggestion=column) from None
+    with collected_warnings() as said, _named_columns(question):
+        fitted = fit_study(question.study, estimator)
         if free is not None:
             fit_study(question.study, free)
     study = sampled_study(question)
     model, summary = report_training(study, estimator, free, said, settings, gains)
-    trained = question.study.census.n_rows
-    share = question.positives / question.people
-    summary["data"] |= {"people": question.people, "positives": question.positives, "positive_rate": share}
-    summary["data"] |= {"train_people": trained, "test_people": question.people - trained}
+    summary["data"] |= _everybody(question)
     summary["reasons"] = reasons_of_groups(model, study)
     facts = {**model.facts, "data": summary["data"], "passes": fitted.facts["passes"]}
     return replace(model, facts=facts), summary
+
+
+def propose(
+    question: StreamedQuestion,
+    estimator: Any,
+    selection: Selection,
+    *,
+    n_points: int = 21,
+    individual_loss: float = 2.0,
+    progress: Callable[..., None] = lambda step, done=0, total=None: None,
+) -> tuple[TabularModel, dict[str, Any]]:
+    """Trace both frontiers on all rows and propose a candidate; as :func:`fairmargin.tables.jobs.propose`, in passes.
+
+    Accuracy and p%-rule by which candidates are chosen are those of everybody trained on; the rest of the report is
+    made of up to ``REPORTED`` people of each side, drawn at random.
+    """
+    check_estimator(estimator)
+    estimator = clone(estimator).set_params(constraint=None, pos_label=question.positive)
+    rule = PRuleBound(80, method=question.method, min_people=question.min_people)
+    how: dict[str, Any] = {"n_points": n_points, "method": question.method, "min_people": question.min_people}
+    with collected_warnings() as said, _named_columns(question):
+        answers = ask_questions(
+            estimator, selection, rule, individual_loss, lambda c: fit_study(question.study, c), progress
+        )
+        progress("tracing the exact frontier")
+        exact = trace_study(question.study, estimator, **how).frontier
+        progress("tracing the p%-rule")
+        levels = sorted({80.0, selection.asked} - {0.0})
+        rules = trace_levels(question.study, estimator, levels=levels, **how).frontier
+    candidates = [*frontier_candidates(rules, "rule"), *frontier_candidates(exact, "covariance")]
+    candidates += _counted(question, answers)
+    progress("summing up")
+    study = sampled_study(question)
+    settings = {"points": n_points, "individual_loss": individual_loss}
+    model, summary = report_search(study, estimator, selection, candidates, exact, rules, said, settings)
+    summary["data"] |= _everybody(question)
+    return replace(model, facts={**model.facts, "data": summary["data"]}), summary
+
+
+def refit(model: TabularModel, everybody: StreamedQuestion) -> TabularModel:
+    """Train the classifier of a model again, with the same constraint, on a question in which nobody is held out."""
+    again = clone(model.estimator)
+    with collected_warnings() as said:
+        fit_study(everybody.study, again)
+    note = (
+        f"Trained again on all {everybody.people:,} people. Measures are those of the model that was trained without "
+        "the people held out."
+    )
+    facts = {**model.facts, "notes": [*model.facts.get("notes", []), note], "refit_warnings": said}
+    return replace(model, estimator=again, encoder=everybody.study.encoder, facts=facts)
+
+
+def _counted(question: StreamedQuestion, answers: Sequence[Candidate]) -> list[Candidate]:
+    """Return answers with their accuracy and p%-rule on everybody trained on: one pass for all of them."""
+    fitted = [answer for answer in answers if answer.classifier is not None]
+    if not fitted:
+        return list(answers)
+    passes = question.study.task(fitted[0].classifier).passes
+    thetas = [np.append(a.classifier.coef_[0], a.classifier.intercept_) for a in fitted]
+    thetas = [theta if passes.fit_intercept else theta[:-1] for theta in thetas]
+    found = passes.rates(thetas, [np.zeros(1)] * len(thetas))
+    how: dict[str, Any] = {"method": question.method, "min_people": question.min_people}
+    rows = [pd.Series(describe_counted(question.study, people, "selection_rate", **how)) for people in found]
+    by_key = {answer.key: row for answer, row in zip(fitted, rows, strict=True)}
+    return [replace(answer, row=by_key.get(answer.key)) for answer in answers]
+
+
+@contextmanager
+def _named_columns(question: StreamedQuestion) -> Iterator[None]:
+    """Suggest to leave out the column that gives a sensitive attribute away."""
+    try:
+        yield
+    except DisparateTreatmentError as error:
+        column = question.study.encoder.column_of(error.column)
+        raise DataError(str(error), field="exclude", suggestion=column) from None
+
+
+def _everybody(question: StreamedQuestion) -> dict[str, Any]:
+    """Return how many people there are, of whom a report shows some."""
+    trained, share = question.study.census.n_rows, question.positives / question.people
+    return {
+        "people": question.people,
+        "positives": question.positives,
+        "positive_rate": share,
+        "train_people": trained,
+        "test_people": question.people - trained,
+    }
 
 
 def sampled_study(question: StreamedQuestion, size: int = REPORTED) -> Study:

@@ -31,7 +31,17 @@ from fairmargin.report.summary import frontier_summary, training_summary
 from fairmargin.tables.model import TabularModel
 from fairmargin.tables.study import Study
 
-__all__ = ["collected_warnings", "propose", "refit", "report_training", "trace", "train"]
+__all__ = [
+    "ask_questions",
+    "collected_warnings",
+    "frontier_candidates",
+    "propose",
+    "refit",
+    "report_search",
+    "report_training",
+    "trace",
+    "train",
+]
 
 _MANY = 200_000  # people above which products are large enough for several BLAS threads to pay
 
@@ -148,29 +158,62 @@ def propose(
     """
     selection = selection or Selection()
     estimator = clone(estimator).set_params(constraint=None)
+
+    def fit(classifier: Any) -> None:
+        classifier.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+
     with collected_warnings() as said, _few_threads(study), _named_columns(study):
-        answers = _answers(study, estimator, selection, individual_loss, progress)
+        asked = PRuleBound(80, method=study.method, min_people=study.min_people)
+        answers = ask_questions(estimator, selection, asked, individual_loss, fit, progress)
         exact = _frontier(study, estimator, progress, "tracing the exact frontier", n_points=n_points)
         rivals = [c.classifier for c in answers if c.classifier is not None] + exact.estimators_
         levels = sorted({80.0, selection.asked} - {0.0})
         options: dict[str, Any] = {"n_points": n_points, "which": "p_rule", "levels": levels}
         rules = _frontier(study, estimator, progress, "tracing the p%-rule", rivals, **options)
     progress("summing up")
-    candidates = [*_points(rules, "rule"), *_points(exact, "covariance"), *answers]
-    recorded = {**_settings(estimator), "points": n_points, "individual_loss": individual_loss}
-    recorded |= {"select": f"{selection.kind}={selection.value:g}", "gains": selection.gains, **(settings or {})}
-    title = f"{study.target} = {study.labels[1]}: accuracy and fairness"
+    candidates = [*frontier_candidates(rules, "rule"), *frontier_candidates(exact, "covariance"), *answers]
+    recorded = {"points": n_points, "individual_loss": individual_loss, **(settings or {})}
     with _few_threads(study):
-        summary = frontier_summary(
-            study,
-            candidates,
-            exact.estimators_[0],
-            selection=selection,
-            title=title,
-            settings=recorded,
-            warnings=said,
-            looked_at=rules.n_looked_at_,
-        )
+        return report_search(study, estimator, selection, candidates, exact, rules, said, recorded)
+
+
+def report_search(
+    study: Study,
+    estimator: Any,
+    selection: Selection,
+    candidates: Sequence[Candidate],
+    exact: FairnessFrontier,
+    rules: FairnessFrontier | None,
+    said: Sequence[str],
+    settings: Mapping[str, Any],
+) -> tuple[TabularModel, dict[str, Any]]:
+    """Return the candidate proposed and the summary of a search, wherever its candidates were trained.
+
+    Parameters
+    ----------
+    study : Study
+        The people that the report is made of.
+    estimator : unfitted classifier
+    selection : Selection
+    candidates : sequence of Candidate
+    exact, rules : FairnessFrontier
+        Of least loss, whose first point is the unconstrained classifier, and of the p%-rule, where there is one.
+    said : sequence of str
+        Warnings of the training.
+    settings : mapping
+        To record beside those of the estimator.
+    """
+    recorded = {**_settings(estimator), "select": f"{selection.kind}={selection.value:g}", "gains": selection.gains}
+    summary = frontier_summary(
+        study,
+        candidates,
+        exact.estimators_[0],
+        selection=selection,
+        title=f"{study.target} = {study.labels[1]}: accuracy and fairness",
+        settings={**recorded, **settings},
+        warnings=said,
+        looked_at=0 if rules is None else rules.n_looked_at_,
+    )
     chosen = next(c.classifier for c in candidates if c.key == summary["proposal"]["key"])
     return _tabular(study, chosen, summary), summary
 
@@ -226,7 +269,7 @@ def _frontier(
     return frontier.fit(study.train.X, study.train.y, alternatives=rivals, **data)
 
 
-def _points(frontier: FairnessFrontier, origin: str) -> list[Candidate]:
+def frontier_candidates(frontier: FairnessFrontier, origin: str) -> list[Candidate]:
     """Return the points of a frontier as candidates."""
     found = []
     for k, (_, row) in enumerate(frontier.table_.iterrows()):
@@ -380,16 +423,23 @@ def _shortfalls(estimator: Any, summary: dict[str, Any]) -> list[str]:
     return notes
 
 
-def _answers(
-    study: Study, estimator: Any, selection: Selection, individual_loss: float, progress: Callable[..., None]
+def ask_questions(
+    estimator: Any,
+    selection: Selection,
+    rule: PRuleBound,
+    individual_loss: float,
+    fit: Callable[[Any], Any],
+    progress: Callable[..., None],
 ) -> list[Candidate]:
-    """Return the answers to the questions that people ask."""
+    """Return the answers to the questions that people ask; ``fit`` trains one classifier, in memory or in passes.
+
+    Of ``rule`` it counts how groups are compared. The other parameters are those of :func:`propose`.
+    """
     grown = f"and nobody's loss is more than {1 + individual_loss:g} times what it was"
     found = "the most accurate classifier found"
     questions: list[tuple[str, str, str, Constraint]] = []
     for level in sorted({80.0, selection.asked}):
-        rule = PRuleBound(level, method=study.method, min_people=study.min_people)
-        questions.append((f"p{level:g}", f"{level:g}%-rule on the training data", found, rule))
+        questions.append((f"p{level:g}", f"{level:g}%-rule on the training data", found, replace(rule, p=level)))
     if selection.kind in ("accuracy", "auc", "profit"):
         bound = PerformanceBound(selection.value, selection.kind, gains=selection.gains)
         within = f"least covariance, {selection.kind} at most {100 * selection.value:.3g}% worse"
@@ -404,7 +454,7 @@ def _answers(
         classifier = clone(estimator).set_params(constraint=constraint)
         try:
             with _named_candidate(question):
-                classifier.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+                fit(classifier)
         except ValueError as error:  # no such classifier exists, or the estimator does not support the question
             answers.append(Candidate(key, "answer", question, None, " ".join(str(error).split())))
         else:
