@@ -158,13 +158,13 @@ def test_a_frontier_is_that_of_memory(folder):
 @pytest.mark.slow
 def test_a_frontier_of_people_held_out(folder):
     ask = ["frontier", "data", *ASK, "-s", "sex", "-x", "age,origin", "--points", "3", "--select", "accuracy=1%"]
-    found = summary([*ask, "--refit", "-o", "f.html", "-o", "f.json"], "f")
+    found = summary([*ask, "--refit", "-o", "f.html", "-o", "refitted.json"], "f")
     assert found["data"]["test_people"] + found["data"]["train_people"] == 6000
     assert found["proposal"]["key"] in {c["key"] for c in found["candidates"]}
     within = next(a for a in found["answers"] if a["key"] == "within")
     assert "needs all rows in memory" in within["answer"]
     assert within["details"] is None
-    assert "Trained again on all 6,000 people" in io.load("f.json").facts["notes"][-1]
+    assert "Trained again on all 6,000 people" in io.load("refitted.json").facts["notes"][-1]
 
 
 def test_decisions_are_those_of_memory(folder):
