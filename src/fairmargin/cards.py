@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from fairmargin.base import FairClassifier
 from fairmargin.decisions import RULES, GroupCounts, count_groups, least_ratio
-from fairmargin.formatting import NONE, escape_markdown, people, percent
+from fairmargin.formatting import NONE, escape_markdown, people, percent, ratio_beside
 from fairmargin.report.plain import versions
 from fairmargin.report.proof import describe_proof
 from fairmargin.sensitive import Attribute, encode_sensitive
@@ -165,7 +165,7 @@ def _overall(
     rule = float(least_ratio(counts, method))
     shares = {"accuracy": accepted == deserving, "positive rate": accepted, "positive rate of the labels": deserving}
     rows = [(name, percent(float(np.average(which, weights=weight)))) for name, which in shares.items()]
-    rows.append(("p%-rule", NONE if np.isnan(rule) else f"{rule:.1f}%"))
+    rows.append(("p%-rule", NONE if np.isnan(rule) else ratio_beside(rule, 80.0)))
     return [
         f"Measured on {people(len(accepted))}. The p%-rule: {RULES[method][1]}.",
         _table(("figure", "value"), rows),

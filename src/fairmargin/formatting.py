@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
     "NONE",
     "clean",
     "deviations",
+    "distance",
     "escape_markdown",
     "interval",
+    "number_beside",
     "people",
     "percent",
     "points",
@@ -95,12 +98,19 @@ def people(count: int) -> str:
     return f"{count:,} {'person' if count == 1 else 'people'}"
 
 
-def ratio_beside(value: float | None, limit: float) -> str:
-    """Return a ratio in percent with as many digits as it takes to tell it from a limit."""
-    if value is None:
-        return NONE
-    digits = next((d for d in range(1, 12) if float(f"{value:.{d}f}") != limit or value == limit), 12)
-    return f"{value:.{digits}f}%"
+def distance(points: float) -> str:
+    """Return a number of points that is not negative, never "0.0" unless it is zero."""
+    return f"{points:.1f}" if points == 0 or points >= 0.05 else f"{points:.1g}"
+
+
+def number_beside(value: float, *limits: float) -> str:
+    """Return a number with as many digits as it takes to tell it from limits that it does not equal."""
+    return f"{value:.{_digits(value, limits)}f}"
+
+
+def ratio_beside(value: float | None, *limits: float) -> str:
+    """Return a ratio in percent with as many digits as it takes to tell it from limits that it does not equal."""
+    return NONE if value is None else f"{number_beside(value, *limits)}%"
 
 
 def ratio(value: float | None) -> str:
@@ -108,11 +118,21 @@ def ratio(value: float | None) -> str:
     return NONE if value is None else f"{value:.1f}%"
 
 
-def interval(low: float | None, high: float | None, digits: int = 1) -> str:
-    """Return an interval of percentages; open above where only ``high`` is None."""
+def interval(low: float | None, high: float | None, digits: int = 1, beside: Sequence[float] = ()) -> str:
+    """Return an interval of percentages; open above where only ``high`` is None.
+
+    With as many digits as it takes to tell its ends from the limits ``beside`` it.
+    """
     if low is None:
         return ""
+    digits = max(_digits(end, beside, digits) for end in (low, low if high is None else high))
     return f"{low:.{digits}f}% and more" if high is None else f"{low:.{digits}f}–{high:.{digits}f}%"
+
+
+def _digits(value: float, limits: Sequence[float], least: int = 1) -> int:
+    """Return the number of digits, at least so many, at which a value no longer reads as a limit it differs from."""
+    far = (d for d in range(least, 12) if all(float(f"{value:.{d}f}") != limit or value == limit for limit in limits))
+    return next(far, 12)
 
 
 def probability(value: float | None) -> str:

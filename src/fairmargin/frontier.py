@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairmargin.base import FairClassifier
 from fairmargin.constraints import PRuleBound
 from fairmargin.decisions import RULES, GroupCounts, Population, highest_difference, least_ratio
+from fairmargin.formatting import ratio_beside
 from fairmargin.formulations import Task
 from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
 from fairmargin.frontier_points import CovariancePoints, LevelPoints, Point, TrainingTuple
@@ -262,7 +263,9 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
                 raise ValueError(f"p_rule is in percent; did you mean {100 * p_rule:g}?")
             column = self._column(f"{on}_p_rule")
             highest = np.nanmax(column) if np.any(np.isfinite(column)) else 0.0
-            return self._first(column >= p_rule, f"reaches a {p_rule:g}%-rule; the highest is {highest:.1f}%")
+            return self._first(
+                column >= p_rule, f"reaches a {p_rule:g}%-rule; the highest is {ratio_beside(highest, p_rule)}"
+            )
         if max_loss_increase is not None:
             if not max_loss_increase >= 0:
                 raise ValueError(f"max_loss_increase must be zero or positive, got {max_loss_increase!r}.")

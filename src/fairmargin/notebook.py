@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from fairmargin.formatting import NONE, interval, percent, points, probability, ratio, signed_percent
+from fairmargin.formatting import NONE, interval, percent, points, probability, ratio_beside, signed_percent
 
 __all__ = ["audit_html", "classifier_html", "frontier_html"]
 
 _MOST = 25  # rows of a table in a notebook
+_USUAL = 80.0  # the four-fifths rule: what rounds to it but is not shows further digits
 
 
 def audit_html(found: Any) -> str:
@@ -18,14 +19,15 @@ def audit_html(found: Any) -> str:
     lowest = found.lowest
     head = f"Audit of {found.people:,} people, {found.positives:,} positive decisions."
     if lowest is not None:
-        head += f" Lowest ratio: {lowest.attribute} = {lowest.group}, {ratio(lowest.rule)}; {lowest.finding}."
+        rule = ratio_beside(lowest.rule, found.threshold)
+        head += f" Lowest ratio: {lowest.attribute} = {lowest.group}, {rule}; {lowest.finding}."
     rows = [
         (
             f"{g.attribute} = {g.group}",
             f"{g.people:,}",
             percent(g.rate),
-            ratio(g.ratio),
-            interval(g.ratio_low, g.ratio_high),
+            ratio_beside(g.ratio, found.threshold),
+            interval(g.ratio_low, g.ratio_high, beside=(found.threshold,)),
             points(g.difference),
             probability(g.p_adjusted),
             g.finding,
@@ -83,7 +85,7 @@ def _has(classifier: Any, name: str) -> bool:
 
 
 def _percentage(value: Any) -> str:
-    return NONE if value is None or value != value else ratio(float(value))
+    return NONE if value is None or value != value else ratio_beside(float(value), _USUAL)
 
 
 def _table(head: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

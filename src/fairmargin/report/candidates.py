@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairmargin.formatting import percent, ratio, ratio_beside
+from fairmargin.formatting import percent, ratio_beside
 
 __all__ = ["Candidate", "Selection", "record_of"]
 
@@ -121,10 +121,13 @@ class Selection:
         if self.kind == "p-rule" and not _tied(here[0], best[0]):
             return f"less accurate: {percent(here[0], 2)} against {percent(best[0], 2)}"
         if self.kind == "p-rule":
-            return f"as accurate, with a lower p%-rule: {ratio(here[1])} against {ratio(best[1])}"
+            return f"as accurate, with a lower p%-rule: {self._against(here[1], best[1])}"
         if not _tied(here[0], best[0]):
-            return f"lower p%-rule: {ratio(here[0])} against {ratio(best[0])}"
+            return f"lower p%-rule: {self._against(here[0], best[0])}"
         return f"same p%-rule, less accurate: {percent(here[1], 2)} against {percent(best[1], 2)}"
+
+    def _against(self, here: float, best: float) -> str:
+        return f"{ratio_beside(here, self.asked, best)} against {ratio_beside(best, self.asked, here)}"
 
     def _merit(self, row: Mapping[str, Any]) -> tuple[float, float, float]:
         """Return what is to be highest, and what decides between equal ones; rounded so that rounding does not."""

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from fairmargin import formatting
-from fairmargin.report.sections import Section, audit_sections, number, section_of
+from fairmargin.report.sections import Section, audit_sections, limits_of, number, section_of
 
 __all__ = ["all_sections", "candidate_section", "rates_section"]
 
@@ -18,13 +18,13 @@ def all_sections(summary: Mapping[str, Any]) -> list[Section]:
     """Return every table that follows the verdict: the proposed model's own first, then those of its audit."""
     if "proposal" not in summary:
         return audit_sections(summary)
-    proposal = summary["proposal"]
+    proposal, limits = summary["proposal"], limits_of(summary)
     found = [
-        rates_section(proposal),
+        rates_section(proposal, limits),
         *audit_sections(summary),
         _calibration(proposal["calibration"]),
         _distributions(proposal["distributions"]),
-        candidate_section(summary["candidates"]),
+        candidate_section(summary["candidates"], limits),
     ]
     return [section for section in found if section.rows]
 
@@ -33,7 +33,7 @@ def _name(row: Mapping[str, Any]) -> str:
     return f"{row['attribute']} = {row['group']}" if row["attribute"] else str(row["group"])
 
 
-def rates_section(proposal: Mapping[str, Any]) -> Section:
+def rates_section(proposal: Mapping[str, Any], limits: tuple[float, ...] = ()) -> Section:
     """Return the rates of groups: of the labels, without a limit, and under the proposed model."""
     columns: dict[str, _Column] = {
         "group": _name,
@@ -42,7 +42,7 @@ def rates_section(proposal: Mapping[str, Any]) -> Section:
         "no limit": lambda r: formatting.percent(r["rate_before"]),
         "proposed": lambda r: formatting.percent(r["rate"]),
         "95% interval": lambda r: formatting.interval(100 * r["low"], 100 * r["high"]),
-        "ratio": lambda r: formatting.ratio(r["ratio"]),
+        "ratio": lambda r: formatting.ratio_beside(r["ratio"], *limits),
         "accepted": lambda r: str(r["direction"]),
         "gain / lose": lambda r: f"{r['gained']:,} / {r['lost']:,}",
     }
@@ -87,17 +87,17 @@ def _distributions(rows: Sequence[Mapping[str, Any]]) -> Section:
     return section_of("Scores of the proposed model by group", text, columns, rows)
 
 
-def candidate_section(rows: Sequence[Mapping[str, Any]]) -> Section:
+def candidate_section(rows: Sequence[Mapping[str, Any]], limits: tuple[float, ...] = ()) -> Section:
     """Return the record of the search."""
     columns: dict[str, _Column] = {
         "candidate": lambda r: ("★ " if r["chosen"] else "") + str(r["label"]),
         "proof": lambda r: str(r["proof"]).partition(",")[0],
         "training: accuracy": lambda r: formatting.percent(r["train_accuracy"], 2),
-        "p%-rule": lambda r: formatting.ratio(r["train_p_rule"]),
+        "p%-rule": lambda r: formatting.ratio_beside(r["train_p_rule"], *limits),
         "held out: accuracy": lambda r: formatting.percent(r["accuracy"]),
         "AUC": lambda r: number(r["auc"], 3),
         "KS": lambda r: number(r["ks"], 3),
-        "p%-rule (AIR)": lambda r: formatting.ratio(r["p_rule"]),
+        "p%-rule (AIR)": lambda r: formatting.ratio_beside(r["p_rule"], *limits),
         "SMD": lambda r: formatting.NONE if r["smd"] is None else f"{r['smd']:+.2f}",
         "loss": lambda r: formatting.signed_percent(r["loss_increase"]),
         "why not": lambda r: str(r["why"]),

@@ -18,12 +18,15 @@ from fairmargin import formatting
 from fairmargin.audit import FINDINGS
 from fairmargin.report.evidence import all_sections, candidate_section
 from fairmargin.report.plain import plain
+from fairmargin.report.sections import limits_of
 
 __all__ = ["to_html"]
 
 _HERE = Path(__file__).parent
 # Tables that the page shows as drawings, or elsewhere.
 _DRAWN = ("Rates: labels, no limit, proposed", "Scores of the proposed model by group", "What was tried")
+
+_EXPLORED = ("unconstrained", "curves", "answers")
 
 
 def to_html(summary: Mapping[str, Any]) -> str:
@@ -48,13 +51,14 @@ def to_html(summary: Mapping[str, Any]) -> str:
         "signed_percent": formatting.signed_percent,
         "setting": _setting,
     }
-    explored = summary["kind"] == "frontier"
+    explored, limits = summary["kind"] == "frontier", limits_of(summary)
     scripts = _scripts() if explored else ("", "")
     return environment.get_template("report.html.jinja").render(
         s={"guarantee": None, "record": None, "held_out": None, **plain(summary)},
-        shown={key: summary[key] for key in ("unconstrained", "curves", "answers")} if explored else None,
+        limits=limits,
+        shown={"limits": limits, **{key: summary[key] for key in _EXPLORED}} if explored else None,
         sections=[section for section in all_sections(summary) if section.title not in _DRAWN],
-        tried=candidate_section(summary["candidates"]) if explored else None,
+        tried=candidate_section(summary["candidates"], limits) if explored else None,
         findings=FINDINGS,
         css=Markup(_read("report.css")),
         plotly=Markup(scripts[0]),

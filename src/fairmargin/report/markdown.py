@@ -8,6 +8,7 @@ from typing import Any
 from fairmargin import formatting
 from fairmargin.formatting import escape_markdown as _plain
 from fairmargin.report.evidence import all_sections
+from fairmargin.report.sections import limits_of
 from fairmargin.report.terminal import training_rows
 
 __all__ = ["to_markdown"]
@@ -98,17 +99,18 @@ def _groups(audit: Mapping[str, Any]) -> list[str]:
                 f"{g['people']:,}",
                 formatting.percent(g["rate"]),
                 formatting.ratio_beside(g["ratio"], audit["threshold"]),
-                formatting.interval(g["ratio_low"], g["ratio_high"]),
+                formatting.interval(g["ratio_low"], g["ratio_high"], beside=(audit["threshold"],)),
                 formatting.points(g["difference"]),
                 formatting.deviations(g["z"]),
                 formatting.probability(g["p_adjusted"]),
                 formatting.whole(g["shortfall"]),
-                formatting.ratio(g["ratio_one_more"]),
+                formatting.ratio_beside(g["ratio_one_more"], audit["threshold"]),
                 g["finding"],
             )
             for g in attribute["groups"]
         )
-        rule, score = formatting.ratio(attribute["p_rule"]), formatting.percent(attribute["cv_score"])
+        rule = formatting.ratio_beside(attribute["p_rule"], audit["threshold"])
+        score = formatting.percent(attribute["cv_score"])
         lines += [f"### {_plain(attribute['name'])}", ""]
         lines += [f"Compared with {_plain(attribute['reference'])}; p%-rule {rule}, CV score {score}.", ""]
         lines += _table((*header, "with one more", "finding"), rows)
@@ -152,14 +154,15 @@ def _rules(rules: list[Mapping[str, Any]]) -> list[str]:
 
 
 def _train(summary: Mapping[str, Any]) -> list[str]:
+    limits = limits_of(summary)
     rows = [
         (
             label,
             formatting.percent(row["accuracy"]),
             formatting.interval(100 * row["accuracy_low"], 100 * row["accuracy_high"]),
             formatting.percent(row["rate"]),
-            formatting.ratio(row["p_rule"]),
-            formatting.interval(row["p_rule_low"], row["p_rule_high"]),
+            formatting.ratio_beside(row["p_rule"], *limits),
+            formatting.interval(row["p_rule_low"], row["p_rule_high"], beside=limits),
             formatting.percent(row["cv_score"]),
         )
         for label, row in training_rows(summary)

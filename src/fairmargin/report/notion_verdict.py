@@ -1,4 +1,4 @@
-"""The verdict on a p%-rule that is about other rates than selection rates: true positive rates, error rates, ...
+"""The verdict on a rule that is about other rates than selection rates: true positive rates, error rates, ...
 
 The decisions that the notion counts are audited among the people whom it counts; so intervals, findings and groups of
 too few people are those of any other verdict. Under several conditions (equalised odds) the worst one decides.
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from fairmargin.audit import audit
 from fairmargin.notions import Condition, Notion
+from fairmargin.report.asked import Asked
 from fairmargin.report.plain import plain
-from fairmargin.report.verdict import FAILS, FAILS_MAYBE, NO_VERDICT, PASSES, PASSES_MAYBE, judge
+from fairmargin.report.verdict import FAILS, FAILS_MAYBE, NO_VERDICT, PASSES, PASSES_MAYBE
 from fairmargin.tables.study import Part, Study
 
 __all__ = ["judge_notion"]
@@ -23,26 +24,27 @@ _WORST_FIRST = (FAILS, FAILS_MAYBE, NO_VERDICT, PASSES_MAYBE, PASSES)
 
 
 def judge_notion(
-    notion: Notion, accepted: NDArray[np.bool_], part: Part, study: Study, *, asked: float, held_out: bool
+    asked: Asked, accepted: NDArray[np.bool_], part: Part, study: Study, *, held_out: bool
 ) -> dict[str, Any]:
     """Return the verdict on decisions by the rates of a notion, as :func:`fairmargin.report.verdict.judge` does.
 
     Parameters
     ----------
-    notion : Notion
+    asked : Asked
+        The rule, with its notion.
     accepted : bool array of shape (n,)
         Who gets the positive decision.
     part : Part of n people
     study : Study
         Which sides are compared, and how many people each needs.
-    asked : float
-        The p%-rule to keep, in percent.
     held_out : bool
         Whether the people were held out.
     """
+    notion = asked.notion
+    assert notion is not None
     conditions = notion.conditions(np.where(part.y == 1, 1.0, -1.0))
-    found = [_judge(notion, c, accepted, part, study, asked, held_out) for c in conditions]
-    worst = min(found, key=lambda v: (_WORST_FIRST.index(v["status"]), v["p_rule"] or 0.0))
+    found = [_judge(asked, notion, c, accepted, part, study, held_out) for c in conditions]
+    worst = min(found, key=lambda v: (_WORST_FIRST.index(v["status"]), v["margin"] or 0.0))
     groups = "The tables below compare selection rates, which this rule is not about."
     if len(found) == 1:
         return worst | {"for_whom": f"{worst['for_whom']} {groups}".strip()}
@@ -53,12 +55,12 @@ def judge_notion(
 
 
 def _judge(
+    asked: Asked,
     notion: Notion,
     condition: Condition,
     accepted: NDArray[np.bool_],
     part: Part,
     study: Study,
-    asked: float,
     held_out: bool,
 ) -> dict[str, Any]:
     counts = condition.counts
@@ -71,9 +73,8 @@ def _judge(
         sensitive_features=part.sensitive[counts],
         method=study.method,
         min_people=study.min_people,
-        threshold=asked,
     )
-    return judge(plain(audited.to_dict()), asked=asked, held_out=held_out, of=of, counted=_counted(condition))
+    return asked.judge(plain(audited.to_dict()), held_out, of=of, counted=_counted(condition))
 
 
 def _counted(condition: Condition) -> str:
@@ -84,7 +85,7 @@ def _counted(condition: Condition) -> str:
     return "refused" if (sign < 0).all() else "decided wrongly"
 
 
-def _without_contrast(of: str, events: NDArray[np.bool_], asked: float) -> dict[str, Any]:
+def _without_contrast(of: str, events: NDArray[np.bool_], asked: Asked) -> dict[str, Any]:
     """Return what can be said where the rate is 0% or 100% for everybody who counts, or nobody counts."""
     said = "Nobody counts for it." if len(events) == 0 else f"It is {100 if events.all() else 0}% in every group."
     return {
@@ -93,5 +94,6 @@ def _without_contrast(of: str, events: NDArray[np.bool_], asked: float) -> dict[
         "passes": f"{said} That keeps every rule, and says nothing about fairness.",
         "sure": "There is nothing to be sure of.",
         "for_whom": "",
-        **{"asked": asked, "p_rule": None, "low": None, "high": None, "margin": None, "below": []},
+        **{"kind": asked.kind, "asked": asked.value, "requested": True},
+        **{"p_rule": None, "low": None, "high": None, "margin": None, "below": []},
     }

@@ -14,13 +14,14 @@ import numpy as np
 from fairmargin.audit import Audit, audit
 from fairmargin.audit.findings import REST
 from fairmargin.formatting import percent, points, signed_percent
-from fairmargin.notions import Notion
 from fairmargin.rate_statistics import paired_difference
+from fairmargin.report.asked import Asked
 from fairmargin.report.comparison import Comparison
+from fairmargin.report.covariance_verdict import judge_covariances
 from fairmargin.report.notion_verdict import judge_notion
 from fairmargin.report.plain import plain
 from fairmargin.report.scoring import calibration, distributions
-from fairmargin.report.verdict import direction, judge, name_group
+from fairmargin.report.verdict import direction, name_group
 from fairmargin.tables.study import Part, Study
 
 __all__ = ["audit_part", "describe_proposal"]
@@ -40,10 +41,9 @@ def describe_proposal(
     details: Mapping[str, Any],
     before: Mapping[str, Any],
     *,
-    asked: float,
+    asked: Asked,
     what: str,
     tried: str,
-    notion: Notion | None = None,
 ) -> dict[str, Any]:
     """Return the case for one classifier.
 
@@ -54,23 +54,19 @@ def describe_proposal(
     classifier : fitted classifier
     details, before : dict
         What the comparison knows of it and of the unconstrained classifier.
-    asked : float
-        The p%-rule that it is held against, in percent.
+    asked : Asked
+        The rule that it is held against.
     what, tried : str
         What is proposed, and what else was looked at, in words.
-    notion : Notion, optional
-        What the rule compares; by default selection rates.
     """
     part, study = comparison.part, comparison.study
-    scores = comparison.score(classifier)["test"]
-    free = comparison.scores["test"]
-    audited = audit_part(study, (scores >= 0).astype(int), part, scores=scores, y_true=part.y)
-    unconstrained = audit_part(study, (free >= 0).astype(int), part)
-    labels = audit_part(study, part.y, part)
-    if notion is None or not notion.needs_labels or audited.decides_alike is not None:
-        verdict = judge(plain(audited.to_dict()), asked=asked, held_out=comparison.held_out)
-    else:
-        verdict = judge_notion(notion, scores >= 0, part, study, asked=asked, held_out=comparison.held_out)
+    scored = comparison.score(classifier)
+    scores, free = scored["test"], comparison.scores["test"]
+    options: dict[str, Any] = {"threshold": asked.threshold}
+    audited = audit_part(study, (scores >= 0).astype(int), part, scores=scores, y_true=part.y, **options)
+    unconstrained = audit_part(study, (free >= 0).astype(int), part, **options)
+    labels = audit_part(study, part.y, part, **options)
+    verdict = _verdict(asked, plain(audited.to_dict()), comparison, scored)
     cost = _cost(scores >= 0, free >= 0, part, details, before)
     groups = _rates(labels, unconstrained, audited, details)
     return plain(
@@ -87,6 +83,21 @@ def describe_proposal(
             "distributions": distributions(scores, part),
         }
     )
+
+
+def _verdict(
+    asked: Asked, audited: Mapping[str, Any], comparison: Comparison, scored: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the verdict on what was asked for."""
+    part, study, held_out = comparison.part, comparison.study, comparison.held_out
+    screen = asked.judge(audited, held_out) if asked.kind == "covariance" or not asked.by_labels else {}
+    if audited["decides_alike"] is not None:
+        return screen or asked.judge(audited, held_out)
+    if asked.bound is not None:
+        train = study.train, scored["train"], comparison.scores["train"]
+        test = (part, scored["test"]) if held_out else None
+        return judge_covariances(asked.bound, train=train, test=test, screen=screen, min_people=study.min_people)
+    return screen or judge_notion(asked, scored["test"] >= 0, part, study, held_out=held_out)
 
 
 def _lowest(found: Audit) -> float | None:

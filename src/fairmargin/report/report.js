@@ -10,8 +10,15 @@
   const points = () => curves[state.curve].points;
 
   const percent = (x, digits = 1) => (x === null || x === undefined ? "–" : (100 * x).toFixed(digits) + "%");
-  const rule = (x) => (x === null || x === undefined ? "–" : x.toFixed(1) + "%");
-  const span = (low, high, unit = "%") => (low === null || low === undefined ? "" : low.toFixed(1) + "–" + high.toFixed(1) + unit);
+  // As many digits as it takes to tell a ratio from a limit that it does not equal.
+  const digits = (x) => {
+    let d = 1;
+    while (d < 12 && summary.limits.some((limit) => x !== limit && Number(x.toFixed(d)) === limit)) d += 1;
+    return d;
+  };
+  const rule = (x) => (x === null || x === undefined ? "–" : x.toFixed(digits(x)) + "%");
+  const span = (low, high, d = 1) => (low === null || low === undefined ? "" : low.toFixed(d) + "–" + high.toFixed(d) + "%");
+  const ruleSpan = (low, high) => span(low, high, low === null || low === undefined ? 1 : Math.max(digits(low), digits(high)));
   const signed = (x, digits = 1) => (x >= 0 ? "+" : "−") + Math.abs(x).toFixed(digits);
   const count = (n) => n.toLocaleString("en");
   const current = () => (state.answer === null ? points()[state.point] : answers.find((a) => a.key === state.answer).details);
@@ -50,7 +57,7 @@
     put("accuracy-more", "95%: " + span(100 * test.accuracy_low, 100 * test.accuracy_high) + "; " +
       signed(100 * (test.accuracy - free.test.accuracy)) + " points");
     put("rule", rule(fair.p_rule));
-    put("rule-more", (fair.low === null || fair.low === undefined ? "" : "95%: " + span(fair.low, fair.high) + "; ") +
+    put("rule-more", (fair.low === null || fair.low === undefined ? "" : "95%: " + ruleSpan(fair.low, fair.high) + "; ") +
       (before.p_rule === null || fair.p_rule === null ? "" : signed(fair.p_rule - before.p_rule) + " points"));
     $("rule-group").replaceChildren();
     if (fair.group) {

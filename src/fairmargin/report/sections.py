@@ -13,7 +13,7 @@ from typing import Any
 from fairmargin import formatting
 from fairmargin.audit.errors import ERROR_RATES
 
-__all__ = ["Section", "audit_sections", "number", "section_of"]
+__all__ = ["Section", "audit_sections", "limits_of", "number", "section_of"]
 
 _MOST = 40  # rows that a table on paper still bears; the JSON has all
 
@@ -31,19 +31,26 @@ class Section:
 
 def audit_sections(summary: Mapping[str, Any]) -> list[Section]:
     """Return the tables that follow the comparison of rates: those of an audit that has what they show."""
-    audit = summary["audit"]
+    audit, limits = summary["audit"], limits_of(summary)
     found = [
         *_profile(summary.get("profile")),
         _error_rates(audit.get("error_rates") or ()),
-        _odds(audit),
-        _strata(audit.get("strata") or ()),
-        _above_median(audit.get("scoring") or ()),
+        _odds(audit, limits),
+        _strata(audit.get("strata") or (), limits),
+        _above_median(audit.get("scoring") or (), limits),
         _scored(audit.get("scored") or ()),
-        _drift(summary.get("drift")),
+        _drift(summary.get("drift"), limits),
         _reasons(summary.get("reasons") or ()),
-        _repeats(summary.get("repeats")),
+        _repeats(summary.get("repeats"), limits),
     ]
     return [section for section in found if section is not None and section.rows]
+
+
+def limits_of(summary: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the p%-rules that ratios in a summary are held against: no rounded ratio may read as one of these."""
+    verdict = summary["verdict"] if "verdict" in summary else summary["proposal"]["verdict"]
+    asked = [verdict["asked"]] if verdict["kind"] == "p-rule" else []
+    return tuple(sorted({float(summary["audit"]["threshold"]), *asked}))
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -83,14 +90,14 @@ def _percentages(low: float | None, high: float | None) -> str:
     return formatting.NONE if low is None or high is None else formatting.interval(100 * low, 100 * high)
 
 
-def _odds(audit: Mapping[str, Any]) -> Section | None:
+def _odds(audit: Mapping[str, Any], limits: tuple[float, ...]) -> Section | None:
     rows = [g for a in audit["attributes"] for g in a["groups"] if g.get("ratio_flipped") is not None]
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "group": _name,
         "odds ratio": lambda g: number(g["odds_ratio"]),
         "95% interval": lambda g: _span(g["odds_ratio_low"], g["odds_ratio_high"]),
-        "ratio": lambda g: formatting.ratio(g["ratio"]),
-        "after an exchange": lambda g: formatting.ratio(g["ratio_flipped"]),
+        "ratio": lambda g: formatting.ratio_beside(g["ratio"], *limits),
+        "after an exchange": lambda g: formatting.ratio_beside(g["ratio_flipped"], *limits),
         "which": _exchange,
     }
     text = (
@@ -106,13 +113,15 @@ def _exchange(group: Mapping[str, Any]) -> str:
     return "crosses the threshold" if group["flip_matters"] else "changes nothing"
 
 
-def _strata(rows: Sequence[Mapping[str, Any]]) -> Section | None:
+def _strata(rows: Sequence[Mapping[str, Any]], limits: tuple[float, ...]) -> Section | None:
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "group": _name,
         "compared with": lambda r: str(r["reference"]),
         "strata": lambda r: f"{r['common']['informative']} of {r['common']['strata']}",
-        "common ratio": lambda r: formatting.ratio(r["common"]["ratio"]),
-        "95% interval": lambda r: formatting.interval(r["common"]["ratio_low"], r["common"]["ratio_high"]),
+        "common ratio": lambda r: formatting.ratio_beside(r["common"]["ratio"], *limits),
+        "95% interval": lambda r: formatting.interval(
+            r["common"]["ratio_low"], r["common"]["ratio_high"], beside=limits
+        ),
         "common odds ratio": lambda r: number(r["common"]["odds_ratio"]),
         "95% of it": lambda r: _span(r["common"]["odds_ratio_low"], r["common"]["odds_ratio_high"]),
         "p (adj.)": lambda r: "too few people" if r["too_few"] else formatting.probability(r["p_adjusted"]),
@@ -126,15 +135,15 @@ def _strata(rows: Sequence[Mapping[str, Any]]) -> Section | None:
     return section_of("Within strata", text, columns, rows, left=(1,))
 
 
-def _above_median(attributes: Sequence[Mapping[str, Any]]) -> Section | None:
+def _above_median(attributes: Sequence[Mapping[str, Any]], limits: tuple[float, ...]) -> Section | None:
     rows = [g for a in attributes for g in a["groups"]]
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "group": _name,
         "people": lambda g: f"{g['people']:,}",
         "above the median": lambda g: f"{g['positives']:,}",
         "rate": lambda g: formatting.percent(g["rate"]),
-        "ratio": lambda g: formatting.ratio(g["ratio"]),
-        "95% interval": lambda g: formatting.interval(g["ratio_low"], g["ratio_high"]),
+        "ratio": lambda g: formatting.ratio_beside(g["ratio"], *limits),
+        "95% interval": lambda g: formatting.interval(g["ratio_low"], g["ratio_high"], beside=limits),
         "p (adj.)": lambda g: formatting.probability(g["p_adjusted"]),
     }
     text = "The share of each group with a score above the median of everybody's, compared as decisions are."
@@ -156,14 +165,14 @@ def _scored(rows: Sequence[Mapping[str, Any]]) -> Section | None:
     return section_of("Scores by group", text, columns, rows)
 
 
-def _drift(drift: Mapping[str, Any] | None) -> Section | None:
+def _drift(drift: Mapping[str, Any] | None, limits: tuple[float, ...]) -> Section | None:
     if drift is None:
         return None
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "group": _name,
         "people": lambda r: f"{r['people_before']:,} → {r['people']:,}",
         "rate": lambda r: f"{formatting.percent(r['rate_before'])} → {formatting.percent(r['rate'])}",
-        "ratio": lambda r: f"{formatting.ratio(r['ratio_before'])} → {formatting.ratio(r['ratio'])}",
+        "ratio": lambda r: " → ".join(formatting.ratio_beside(r[key], *limits) for key in ("ratio_before", "ratio")),
         "odds ratio": lambda r: f"{number(r['odds_ratio_before'])} → {number(r['odds_ratio'])}",
         "p of rate": lambda r: formatting.probability(r["p_rate"]),
         "p of disparity": lambda r: formatting.probability(r["p_disparity"]),
@@ -190,14 +199,14 @@ def _reasons(rows: Sequence[Mapping[str, Any]]) -> Section | None:
     return section_of("What sets the scores of groups apart", text, columns, rows, left=(1,))
 
 
-def _repeats(repeats: Mapping[str, Any] | None) -> Section | None:
+def _repeats(repeats: Mapping[str, Any] | None, limits: tuple[float, ...]) -> Section | None:
     if repeats is None:
         return None
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "split": lambda r: str(r["split"]),
         "accuracy": lambda r: formatting.percent(r["accuracy"]),
         "accepted": lambda r: formatting.percent(r["rate"]),
-        "p%-rule": lambda r: formatting.ratio(r["p_rule"]),
+        "p%-rule": lambda r: formatting.ratio_beside(r["p_rule"], *limits),
         "CV score": lambda r: formatting.percent(r["cv_score"]),
     }
     return section_of("Other splits", repeats["text"], columns, [*repeats["splits"], *repeats["totals"]])

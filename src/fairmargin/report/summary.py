@@ -12,7 +12,7 @@ from fairmargin.audit import Audit
 from fairmargin.audit.findings import TOO_FEW
 from fairmargin.decisions import RULES
 from fairmargin.formatting import people, percent, ratio_beside
-from fairmargin.notions import Notion
+from fairmargin.report.asked import Asked
 from fairmargin.report.candidates import Candidate, Selection, record_of
 from fairmargin.report.comparison import (
     Comparison,
@@ -35,7 +35,6 @@ SCREEN = (
     "This is a screen. It points out differences that need an explanation; it does not say whether a difference is "
     "justified or lawful."
 )
-_FOUR_FIFTHS = 80.0  # the rule that is asked about unless another one was
 
 
 def _head(
@@ -101,15 +100,14 @@ def training_summary(
     notes: Sequence[str] = (),
     warnings: Sequence[str] = (),
     unconstrained: Any = None,
-    asked: float = _FOUR_FIFTHS,
+    asked: Asked | None = None,
     gains: Mapping[str, float] | None = None,
-    notion: Notion | None = None,
 ) -> dict[str, Any]:
     """Summarise one fitted classifier: its decisions on training and held-out people, and its certificate.
 
     ``unconstrained`` is the classifier without a constraint on the same people, for comparison; by default there is
-    none beside it. ``asked`` is the p%-rule that the verdict is about, ``notion`` what that rule compares (by default
-    selection rates), and ``gains`` what decisions are worth.
+    none beside it. ``asked`` is the rule that the verdict is about (by default the usual 80%-rule, which nobody asked
+    for), and ``gains`` what decisions are worth.
     """
     free = classifier if unconstrained is None else unconstrained
     comparison = Comparison(study, free, gains)
@@ -121,10 +119,9 @@ def training_summary(
         classifier,
         details,
         before,
-        asked=asked,
+        asked=asked or Asked(requested=False),
         what=f"trained with the constraint {settings.get('constraint', 'none')}",
         tried="One model was trained. The command frontier searches for alternatives and records them.",
-        notion=notion,
     )
     trained = {**details["train"], **_trained(comparison, classifier)}
     said = [*study.warnings, *warnings]
@@ -235,7 +232,7 @@ def frontier_summary(
         fitted[chosen].classifier,
         rows[chosen],
         before,
-        asked=selection.asked,
+        asked=Asked(value=selection.asked, requested=selection.kind == "p-rule"),
         what=selection.words,
         tried=_tried(record, rows, selection, before, looked_at),
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from fairmargin import formatting
 from fairmargin.report.evidence import all_sections
+from fairmargin.report.sections import limits_of
 
 __all__ = ["show", "training_rows"]
 
@@ -94,12 +95,14 @@ def _audit_table(attribute: Mapping[str, Any], threshold: float, width: int) -> 
         "rate": lambda g: formatting.percent(g["rate"]),
         "95% of rate": lambda g: formatting.interval(100 * g["rate_low"], 100 * g["rate_high"]),
         "ratio": lambda g: formatting.ratio_beside(g["ratio"], threshold),
-        "95% interval": lambda g: formatting.interval(g["ratio_low"], g["ratio_high"]),
+        "95% interval": lambda g: formatting.interval(g["ratio_low"], g["ratio_high"], beside=(threshold,)),
         "difference": lambda g: formatting.points(g["difference"]),
         "z": lambda g: formatting.deviations(g["z"]),
         "p (adj.)": lambda g: formatting.probability(g["p_adjusted"]),
         "shortfall": lambda g: formatting.whole(g["shortfall"]),
-        "one more": lambda g: formatting.ratio(g["ratio_one_more"]) + (" !" if g["one_decision_matters"] else ""),
+        "one more": lambda g: (
+            formatting.ratio_beside(g["ratio_one_more"], threshold) + (" !" if g["one_decision_matters"] else "")
+        ),
         "<finding": lambda g: Text(g["finding"], style="bold" if "below" in g["finding"] else ""),
     }
     if width < 120:  # what does not fit is in the files
@@ -115,7 +118,7 @@ def _audit_table(attribute: Mapping[str, Any], threshold: float, width: int) -> 
 def _measures(attribute: Mapping[str, Any], threshold: float) -> str:
     parts = [
         f"p%-rule {formatting.ratio_beside(attribute['p_rule'], threshold)} (lowest over highest rate "
-        f"{formatting.ratio(attribute['p_rule_between_groups'])})",
+        f"{formatting.ratio_beside(attribute['p_rule_between_groups'], threshold)})",
         f"CV score {formatting.percent(attribute['cv_score'])}",
     ]
     if attribute["covariance"]:
@@ -168,12 +171,13 @@ def _train(console: Any, summary: Mapping[str, Any]) -> None:
         "95% interval",
         "CV score",
     )
+    limits = limits_of(summary)
     for label, row in training_rows(summary):
-        span = formatting.interval(row["p_rule_low"], row["p_rule_high"])
+        span = formatting.interval(row["p_rule_low"], row["p_rule_high"], beside=limits)
         accuracy, score = formatting.percent(row["accuracy"]), formatting.percent(row["cv_score"])
         around = formatting.interval(100 * row["accuracy_low"], 100 * row["accuracy_high"])
         accepted = formatting.percent(row["rate"])
-        table.add_row(label, accuracy, around, accepted, formatting.ratio(row["p_rule"]), span, score)
+        table.add_row(label, accuracy, around, accepted, formatting.ratio_beside(row["p_rule"], *limits), span, score)
     console.print(table)
     shown = summary["test"] or summary["train"]
     console.print(f"deciding the same for everybody is right in {formatting.percent(shown['constant_accuracy'])}")

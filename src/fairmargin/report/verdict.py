@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairmargin.audit.findings import REFERENCE, REST, TOO_FEW
-from fairmargin.formatting import NONE, interval, people, percent, ratio_beside, shorten
+from fairmargin.formatting import NONE, distance, interval, people, percent, ratio_beside, shorten
 from fairmargin.rate_statistics import ratio_interval
 
 __all__ = [
@@ -24,8 +24,12 @@ __all__ = [
     "PASSES_MAYBE",
     "describe",
     "direction",
+    "is_judged",
     "judge",
     "name_group",
+    "no_verdict",
+    "not_judged",
+    "words",
 ]
 
 PASSES = "passes"
@@ -48,6 +52,7 @@ def judge(
     subject: str = "The proposed model",
     of: str = "",
     counted: str = _ACCEPTED,
+    requested: bool = True,
 ) -> dict[str, Any]:
     """Return the verdict on audited decisions.
 
@@ -65,26 +70,22 @@ def judge(
         What the rule is about where that is not the selection rate: "true positive rate".
     counted : str
         What happens to the people whose rate is compared, in a word.
+    requested : bool
+        Whether the model was trained for this rule.
 
     Returns
     -------
     dict
         ``status``, one of five; ``headline``, one sentence; ``passes``, ``sure`` and ``for_whom``, sentences;
-        ``below``, the groups below; ``asked``, ``p_rule``, ``low``, ``high``, ``margin`` (in points).
+        ``below``, the groups below; ``kind``, ``asked``, ``p_rule``, ``low``, ``high``, ``margin`` (in points).
     """
-    groups = [(a, g) for a in audit["attributes"] for g in a["groups"] if _is_judged(g)]
-    found: dict[str, Any] = {"asked": asked, "p_rule": None, "low": None, "high": None, "margin": None, "below": []}
+    groups = [(a, g) for a in audit["attributes"] for g in a["groups"] if is_judged(g)]
+    found: dict[str, Any] = {"kind": "p-rule", "asked": asked, "requested": requested, "p_rule": None}
+    found |= {"low": None, "high": None, "margin": None, "below": []}
     rule = f"{asked:g}%-rule" + (f" of the {of}" if of else "")
-    if audit["decides_alike"] is not None:
-        verb = {"accepts": "accept", "refuses": "refuse"}[audit["decides_alike"]]
-        verb = verb if subject.endswith("s") else audit["decides_alike"]
-        headline = f"No verdict. {subject} {verb} everybody."
-        passes = "Deciding the same for everybody keeps every rule. That says nothing about fairness."
-        return found | _words(NO_VERDICT, headline, passes, "There is nothing to be sure of.", _not_judged(audit))
-    if not groups:
-        headline = "No verdict. No group has enough people to compare."
-        passes = f"A comparison needs {people(audit['min_people'])} on each side."
-        return found | _words(NO_VERDICT, headline, passes, "More people are needed.", _not_judged(audit))
+    nothing = no_verdict(audit, subject)
+    if nothing is not None:
+        return found | nothing
     judged = [_limits(audit, a, g, len(groups)) for a, g in groups]
     lowest = min(judged, key=lambda g: g["rule"])
     below = sorted((g for g in judged if g["rule"] < asked), key=lambda g: g["rule"])
@@ -98,13 +99,33 @@ def judge(
         FAILS_MAYBE: f"No on these people, but it may be chance. {subject} {misses} the {rule} here.",
         FAILS: f"No. {subject} {misses} the {rule}.",
     }
-    return found | _words(
+    limit = f"No rule was asked for; {asked:g}% is the usual threshold."
+    limit = (
+        f"The threshold is {asked:g}%." if held_out is None else f"{asked:g}% is asked for." if requested else limit
+    )
+    return found | words(
         status,
         headlines[status],
-        _passes(lowest, asked, of, counted),
+        _passes(lowest, asked, of, counted, limit),
         _sure(status, judged, asked, held_out, audit["people"]),
         _for_whom(below, asked, audit, counted),
     )
+
+
+def no_verdict(audit: Mapping[str, Any], subject: str) -> dict[str, str] | None:
+    """Return what is said where decisions do not differ, or no group has enough people; None where there is more."""
+    left = not_judged(audit)
+    if audit["decides_alike"] is not None:
+        verb = {"accepts": "accept", "refuses": "refuse"}[audit["decides_alike"]]
+        verb = verb if subject.endswith("s") else audit["decides_alike"]
+        headline = f"No verdict. {subject} {verb} everybody."
+        passes = "Deciding the same for everybody keeps every rule. That says nothing about fairness."
+        return words(NO_VERDICT, headline, passes, "There is nothing to be sure of.", left)
+    if not any(is_judged(g) for a in audit["attributes"] for g in a["groups"]):
+        headline = "No verdict. No group has enough people to compare."
+        passes = f"A comparison needs {people(audit['min_people'])} on each side."
+        return words(NO_VERDICT, headline, passes, "More people are needed.", left)
+    return None
 
 
 def name_group(row: Mapping[str, Any]) -> str:
@@ -112,11 +133,13 @@ def name_group(row: Mapping[str, Any]) -> str:
     return f"{shorten(row['attribute'], _SHORT)} = {shorten(row['group'], _SHORT)}"
 
 
-def _is_judged(group: Mapping[str, Any]) -> bool:
+def is_judged(group: Mapping[str, Any]) -> bool:
+    """Whether a group of an audit is compared with others, with enough people on both sides."""
     return group["rule"] is not None and group["finding"] not in (REFERENCE, TOO_FEW)
 
 
-def _words(status: str, headline: str, passes: str, sure: str, for_whom: str) -> dict[str, str]:
+def words(status: str, headline: str, passes: str, sure: str, for_whom: str) -> dict[str, str]:
+    """Return what is said in a verdict, by the keys under which renderers look for it."""
     return {"status": status, "headline": headline, "passes": passes, "sure": sure, "for_whom": for_whom}
 
 
@@ -175,13 +198,13 @@ def _status(judged: Sequence[Mapping[str, Any]], asked: float, *, may_be_sure: b
     return FAILS if may_be_sure and any(g["corrected"] < asked for g in judged) else FAILS_MAYBE
 
 
-def _passes(lowest: Mapping[str, Any], asked: float, of: str, counted: str) -> str:
+def _passes(lowest: Mapping[str, Any], asked: float, of: str, counted: str, limit: str) -> str:
     margin = abs(lowest["rule"] - asked)
     rule = f"p%-rule of the {of}" if of else "p%-rule"
     worst = "Worst off" if counted == _ACCEPTED else "Furthest apart"
     side = "above" if lowest["rule"] >= asked else "below"
     return (
-        f"The {rule} is {ratio_beside(lowest['rule'], asked)}. {asked:g}% is asked for. That is {margin:.1f} points "
+        f"The {rule} is {ratio_beside(lowest['rule'], asked)}. {limit} That is {distance(margin)} points "
         f"{side}. {worst}: {describe(lowest, counted)}."
     )
 
@@ -213,7 +236,7 @@ def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_o
     shown = min(judged, key=lambda g: (g[by], g["rule"]))
     where = {True: "held-out people, who were not trained on", False: "people trained on", None: "people"}[held_out]
     low, high = shown["ratio_limits"]
-    limits = interval(low, high if math.isfinite(high) else None)
+    limits = interval(low, high if math.isfinite(high) else None, beside=(asked,))
     whose = f"everybody except {name_group(shown)}" if shown["turned"] else name_group(shown)
     span = f"Measured on {count:,} {where}. The 95% interval of the ratio of {whose} is {limits}."
     if held_out is False:
@@ -238,11 +261,12 @@ def _for_whom(
         text = f"Below {asked:g}%: {listed}.{more}"
     else:
         text = f"No group of at least {people(audit['min_people'])} is below {asked:g}%."
-    left = _not_judged(audit)
+    left = not_judged(audit)
     return f"{text} {left}" if left else text
 
 
-def _not_judged(audit: Mapping[str, Any]) -> str:
+def not_judged(audit: Mapping[str, Any]) -> str:
+    """Name the groups of too few people."""
     small = [g for a in audit["attributes"] for g in a["groups"] if g["finding"] == TOO_FEW]
     if not small:
         return ""

@@ -19,13 +19,14 @@ from typing import Any
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from fairmargin.constraints import Constraint, IndividualLossBound, LossBound, PRuleBound
+from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
 from fairmargin.exceptions import DataError, DisparateTreatmentError
-from fairmargin.formatting import interval, ratio_beside, shorten
+from fairmargin.formatting import interval, number_beside, ratio_beside, shorten
 from fairmargin.frontier import FairnessFrontier
 from fairmargin.metrics import cv_score, p_rule
 from fairmargin.notions import Notion, get_notion
 from fairmargin.performance import PerformanceBound
+from fairmargin.report.asked import Asked
 from fairmargin.report.candidates import Candidate, Selection
 from fairmargin.report.summary import frontier_summary, training_summary
 from fairmargin.tables.model import TabularModel
@@ -112,7 +113,7 @@ def report_training(
         warnings=said,
         unconstrained=free,
         gains=gains,
-        **_rule_asked(estimator),
+        asked=_asked(estimator),
     )
     summary["warnings"] += _shortfalls(estimator, summary)
     return _tabular(study, estimator, summary), summary
@@ -346,21 +347,26 @@ def _ties(estimator: Any) -> list[str]:
     return [f"{ties:,} people had a score of zero up to rounding and were decided together."] if ties else []
 
 
-def _rule_asked(estimator: Any) -> dict[str, Any]:
-    """Return the p%-rule that a constraint asks for, and the notion whose rates it compares."""
-    rule = _main_constraint(estimator)
-    found: dict[str, Any] = {"notion": _notion_of(estimator)}
+def _asked(estimator: Any) -> Asked:
+    """Return the rule that a constraint asks for, which the verdict is about."""
+    rule, notion = _main_constraint(estimator), _notion_of(estimator)
     if isinstance(rule, PRuleBound) and rule.p is not None:
-        found["asked"] = float(rule.p)
-    return found
+        return Asked("p-rule", float(rule.p), notion)
+    if isinstance(rule, PRuleBound):
+        assert rule.difference is not None  # one of the two is given
+        return Asked("difference", float(rule.difference), notion)
+    if isinstance(rule, CovarianceBound):
+        return Asked("covariance", bound=rule)
+    return Asked(requested=False)
 
 
 def _main_constraint(estimator: Any) -> Any:
-    """Return the constraint that a verdict is about: of a list the first p%-rule, or else the first one."""
+    """Return the constraint that a verdict is about: of a list the first rule, the first bound, or else the first."""
     asked = estimator.constraint
     if not isinstance(asked, list | tuple):
-        return asked
-    return next((c for c in asked if isinstance(c, PRuleBound)), asked[0])
+        return asked() if isinstance(asked, type) else asked
+    found = (c for kind in (PRuleBound, CovarianceBound, Constraint) for c in asked if isinstance(c, kind))
+    return next(found, None)
 
 
 def _notion_of(estimator: Any) -> Notion:
@@ -385,7 +391,7 @@ def _rates_compared(estimator: Any, study: Study) -> list[str]:
             difference = cv_score(part.y, accepted, notion=notion, **about)
         except ValueError:  # groups of too few people
             continue
-        parts.append(f"{difference:.3f} (ratio {ratio:.1f}%) among {name}")
+        parts.append(f"{difference:.3f} (ratio {ratio_beside(ratio, _asked(estimator).value)}) among {name}")
     said = [f"Largest difference of {notion.rate}: {', '.join(parts)}."] if parts else []
     return [*said, *_comparing(estimator)]
 
@@ -407,13 +413,18 @@ def _shortfalls(estimator: Any, summary: dict[str, Any]) -> list[str]:
     notes: list[str] = []
     if test is None:
         return notes
-    rule = _rule_asked(estimator)
-    asked = None if rule["notion"].needs_labels else rule.get("asked")
+    rule = _asked(estimator)
+    asked = rule.value if rule.kind == "p-rule" and rule.requested and not rule.by_labels else None
     if asked is not None and test["p_rule"] is not None and test["p_rule"] < asked:
         notes.append(
             f"The {asked:g}%-rule holds on the people trained on; on those held out the p%-rule is "
             f"{ratio_beside(test['p_rule'], asked)} "
-            f"(95% interval {interval(test['p_rule_low'], test['p_rule_high'])})."
+            f"(95% interval {interval(test['p_rule_low'], test['p_rule_high'], beside=(asked,))})."
+        )
+    if rule.kind == "difference" and not rule.by_labels and (test["cv_score"] or 0.0) > rule.value:
+        notes.append(
+            f"Selection rates differ by at most {100 * rule.value:g} points among the people trained on; among those "
+            f"held out by {number_beside(100 * test['cv_score'], 100 * rule.value)}."
         )
     if test["accuracy"] < test["constant_accuracy"]:
         notes.append(

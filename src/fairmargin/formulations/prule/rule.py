@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fairmargin.constraints import PRuleBound
 from fairmargin.decisions import GroupCounts, highest_difference, least_ratio
+from fairmargin.formatting import ratio_beside
 from fairmargin.notions import get_notion
 
 __all__ = ["Rule", "make_rule"]
@@ -95,7 +96,7 @@ class Rule:
 
     def told(self, reached: float) -> str:
         """Return a level that was reached in words."""
-        return f"{-reached:.3f}" if self.kind == "difference" else f"{reached:.1f}%"
+        return f"{-reached:.3f}" if self.kind == "difference" else ratio_beside(reached, self.level)
 
     @property
     def weaker(self) -> str:

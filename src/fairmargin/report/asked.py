@@ -1,0 +1,58 @@
+"""What a verdict is about: the rule that was asked for or, where none was, the usual one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fairmargin.constraints import CovarianceBound
+from fairmargin.notions import Notion
+from fairmargin.report.difference_verdict import judge_differences
+from fairmargin.report.verdict import judge
+
+__all__ = ["USUAL", "Asked"]
+
+USUAL = 80.0  # the four-fifths rule, by which decisions are screened unless another rule was asked for
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a verdict is about.
+
+    Attributes
+    ----------
+    kind : {"p-rule", "difference", "covariance"}
+    value : float
+        The p%-rule in percent or the largest difference of rates, a share. Of a bound on covariances, the p%-rule
+        that decisions are screened by beside it.
+    notion : Notion, optional
+        Whose rates are compared; by default selection rates.
+    bound : CovarianceBound, optional
+        For "covariance".
+    requested : bool
+        Whether the model was trained for this rule; if not, it is only the usual one.
+    """
+
+    kind: str = "p-rule"
+    value: float = USUAL
+    notion: Notion | None = None
+    bound: CovarianceBound | None = None
+    requested: bool = True
+
+    @property
+    def by_labels(self) -> bool:
+        """Whether other rates than selection rates are compared."""
+        return self.notion is not None and self.notion.needs_labels
+
+    @property
+    def threshold(self) -> float:
+        """The ratio of selection rates, in percent, below which tables point a group out."""
+        return self.value if self.kind == "p-rule" and not self.by_labels and self.value > 0 else USUAL
+
+    def judge(self, audited: Mapping[str, Any], held_out: bool, **words: str) -> dict[str, Any]:
+        """Return the verdict on an audit (plain data) of whatever is compared."""
+        if self.kind == "difference":
+            return judge_differences(audited, limit=self.value, held_out=held_out, **words)
+        requested = self.requested and self.kind == "p-rule"
+        return judge(audited, asked=self.value, held_out=held_out, requested=requested, **words)

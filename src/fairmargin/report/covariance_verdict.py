@@ -1,0 +1,207 @@
+"""The verdict on a bound on covariances: kept in training, which its certificate proves, and for other people?
+
+A covariance on people held out is never just within its bound; the question is whether it is beyond it by more than
+chance explains. Its interval is normal, from the variance of ``(z - zbar) (f - fbar)`` among the people who count.
+The 80%-rule, which such a bound does not ask for, is said beside it: no covariance is not equal rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from fairmargin.constraints import CovarianceBound
+from fairmargin.formatting import ratio_beside
+from fairmargin.notions import get_notion
+from fairmargin.notions.compared import Compared, compare
+from fairmargin.report.verdict import FAILS, FAILS_MAYBE, NO_VERDICT, PASSES, PASSES_MAYBE, name_group, words
+from fairmargin.sensitive import encode_sensitive
+from fairmargin.tables.study import Part
+
+__all__ = ["judge_covariances"]
+
+Array = NDArray[np.float64]
+
+_CONFIDENCE = 0.95
+_LISTED = 6  # groups named in a sentence
+_ROUNDING = 1e-9  # covariances of solved problems with a bound of zero are smaller
+
+
+def judge_covariances(
+    bound: CovarianceBound,
+    *,
+    train: tuple[Part, Array, Array],
+    test: tuple[Part, Array] | None,
+    screen: Mapping[str, Any],
+    min_people: int,
+) -> dict[str, Any]:
+    """Return the verdict on a bound on covariances.
+
+    Parameters
+    ----------
+    bound : CovarianceBound
+    train : Part, scores, and scores without a limit of the people trained on
+    test : Part and scores of the people held out, or None
+    screen : dict
+        The verdict on the 80%-rule of the same decisions.
+    min_people : int
+        Groups of fewer people decide nothing.
+
+    Returns
+    -------
+    dict
+        As that of :func:`fairmargin.report.verdict.judge`, with ``kind`` "covariance" and ``covariances``, a row each
+        with value, interval and limit; ``screen`` is the verdict on the 80%-rule.
+    """
+    part, scores, free = train
+    compared = _compared(bound, part)
+    limits = compared.repeated(bound.thresholds(compared.sensitive))
+    if bound.relative:
+        limits = np.where(np.isfinite(limits), limits * np.abs(_covariances(compared, free)[0]), np.inf)
+    asked = dict(zip(compared.labels, limits.tolist(), strict=True))
+    rows = _rows(compared, scores, asked, min_people)
+    largest = max((abs(r["value"]) for r in rows if np.isfinite(r["limit"])), default=0.0)
+    measured = rows if test is None else _rows(_compared(bound, test[0]), test[1], asked, min_people)
+    measured = [r for r in measured if np.isfinite(r["limit"])]
+    found: dict[str, Any] = {"kind": "covariance", "asked": None, "requested": True, "covariances": measured}
+    found |= {key: screen[key] for key in ("p_rule", "low", "high", "margin", "below")}
+    found |= {"screen": {key: screen[key] for key in ("status", "asked", "p_rule")}}
+    if screen["status"] == NO_VERDICT or not measured:
+        return found | {key: screen[key] for key in ("status", "headline", "passes", "sure", "for_whom")}
+    status = _status(measured, held_out=test is not None)
+    count = len((test or train)[0])
+    return found | words(
+        status,
+        f"{_headline(status, _asked(bound), test is not None)} {_beside(screen)}",
+        f"{_asked(bound).capitalize()} is asked for. In training the largest covariance is {_size(largest)}. "
+        f"{_furthest(measured, count, test is not None)} Beside it, the {screen['asked']:g}%-rule: "
+        f"{screen['passes'].replace('No rule was asked for; ', '')}",
+        f"{_sure(status, test is not None)} Beside it, the {screen['asked']:g}%-rule: {screen['sure']}",
+        f"{_beyond(measured, test is not None)} {screen['for_whom']}",
+    )
+
+
+def _compared(bound: CovarianceBound, part: Part) -> Compared:
+    sensitive = encode_sensitive(part.sensitive, len(part), groups=False)
+    return compare(sensitive, get_notion(bound.notion), np.where(part.y == 1, 1.0, -1.0), np.ones(len(part)))
+
+
+def _covariances(compared: Compared, scores: Array) -> tuple[Array, Array]:
+    """Return the covariances and their standard errors, by condition and column."""
+    columns = compared.sensitive.columns()
+    values, errors = [], []
+    for condition in compared.conditions:
+        z, f = columns[condition.counts], (condition.sign * scores)[condition.counts]
+        products = (z - z.mean(axis=0)) * (f - f.mean())[:, None]
+        values.append(products.mean(axis=0))
+        errors.append(products.std(axis=0) / np.sqrt(max(len(f) - 1, 1)))
+    return np.concatenate(values), np.concatenate(errors)
+
+
+def _rows(
+    compared: Compared, scores: Array, asked: Mapping[tuple[Any, ...], float], min_people: int
+) -> list[dict[str, Any]]:
+    """Return value, intervals and limit of every column with enough people on both sides."""
+    members = compared.members.sum(axis=0)
+    counted = np.repeat([c.counts.sum() for c in compared.conditions], len(compared.sensitive.labels))
+    enough = (members >= min_people) & (counted - members >= min_people)
+    bounded = np.array([np.isfinite(asked.get(label, np.inf)) for label in compared.labels])
+    count = max(int(np.sum(enough & bounded)), 1)
+    one, all_ = (float(norm.ppf(1.0 - 0.5 * (1.0 - _CONFIDENCE) / m)) for m in (1, count))
+    rows = []
+    for label, value, error, shown in zip(compared.labels, *_covariances(compared, scores), enough, strict=True):
+        if not shown or label not in asked:
+            continue
+        limit = asked[label]
+        rows.append(
+            {
+                "attribute": str(label[0]),
+                "group": ", ".join(map(str, label[1:])),
+                "value": float(value),
+                "low": float(value - one * error),
+                "high": float(value + one * error),
+                "limit": limit,
+                "within": bool(abs(value) + one * error <= limit),
+                "beyond": bool(abs(value) - all_ * error > limit),
+            }
+        )
+    return rows
+
+
+def _status(rows: Sequence[Mapping[str, Any]], *, held_out: bool) -> str:
+    if not held_out:
+        return PASSES_MAYBE
+    if any(r["beyond"] for r in rows):
+        return FAILS
+    return PASSES if all(r["within"] for r in rows) else PASSES_MAYBE
+
+
+def _asked(bound: CovarianceBound) -> str:
+    if isinstance(bound.c, Mapping):
+        return "a covariance within the limit of each attribute"
+    return (
+        f"a covariance of at most {100 * bound.c:g}% of that without a limit"
+        if bound.relative
+        else (f"a covariance of at most {bound.c:g}" if bound.c else "no covariance")
+    )
+
+
+def _headline(status: str, asked: str, held_out: bool) -> str:
+    if not held_out:
+        return f"Yes on the people trained on: {asked}."
+    return {
+        PASSES: f"Yes. The proposed model has {asked} on held-out people, too.",
+        PASSES_MAYBE: f"Yes, as far as these people tell. The proposed model has {asked} in training; what is left "
+        "on held-out people may be chance.",
+        FAILS: f"No. The proposed model has {asked} in training, but not on held-out people.",
+    }[status]
+
+
+def _size(covariance: float) -> str:
+    return "zero up to rounding" if covariance < _ROUNDING else f"{covariance:.2g}"
+
+
+def _beside(screen: Mapping[str, Any]) -> str:
+    rule, shown = f"{screen['asked']:g}%-rule", ratio_beside(screen["p_rule"], screen["asked"])
+    return {
+        PASSES: f"It keeps the {rule} as well.",
+        PASSES_MAYBE: f"It keeps the {rule} here as well, but not beyond doubt.",
+        FAILS_MAYBE: f"It misses the {rule} here ({shown}), which may be chance.",
+        FAILS: f"It misses the {rule} ({shown}), which was not asked for.",
+    }[screen["status"]]
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    return f"{row['value']:+.3g} (95% interval {row['low']:+.3g} to {row['high']:+.3g}; limit {row['limit']:.3g})"
+
+
+def _furthest(rows: Sequence[Mapping[str, Any]], count: int, held_out: bool) -> str:
+    if not held_out:
+        return "Nobody was held out."
+    worst = max(rows, key=lambda r: abs(r["value"]) - r["limit"])
+    return f"On {count:,} held-out people the furthest from its limit is {name_group(worst)}: {_interval(worst)}."
+
+
+def _sure(status: str, held_out: bool) -> str:
+    if not held_out:
+        return "On the people a model was trained on, a covariance says little about others."
+    return {
+        PASSES: "All intervals of covariances lie within their limits. Chance is an unlikely reason.",
+        PASSES_MAYBE: "No covariance is beyond its limit by more than chance explains, nor are all of them within it "
+        "beyond doubt.",
+        FAILS: "A covariance is beyond its limit, even corrected for the number of groups. Chance is an unlikely "
+        "reason.",
+    }[status]
+
+
+def _beyond(rows: Sequence[Mapping[str, Any]], held_out: bool) -> str:
+    beyond = [r for r in rows if r["beyond"]] if held_out else []
+    if not beyond:
+        return "No covariance is beyond its limit by more than chance explains."
+    listed = "; ".join(f"{name_group(r)} {_interval(r)}" for r in beyond[:_LISTED])
+    more = f" And {len(beyond) - _LISTED} more." if len(beyond) > _LISTED else ""
+    return f"Beyond the limit: {listed}.{more}"

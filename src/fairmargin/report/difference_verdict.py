@@ -1,0 +1,173 @@
+"""The verdict on a bound on differences of rates: whether every group is within so many points of the others.
+
+As for ratios (:mod:`fairmargin.report.verdict`), all groups keep a bound beyond doubt as soon as the 95% interval of
+every one of them lies within it; some group breaks it beyond doubt where an interval that is corrected for the number
+of groups (Bonferroni) lies outside. Intervals of differences are Newcombe's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fairmargin.audit.findings import REST
+from fairmargin.formatting import distance, number_beside, people, points
+from fairmargin.rate_statistics import compare_rates
+from fairmargin.report.verdict import (
+    FAILS,
+    FAILS_MAYBE,
+    PASSES,
+    PASSES_MAYBE,
+    describe,
+    is_judged,
+    name_group,
+    no_verdict,
+    not_judged,
+    words,
+)
+
+__all__ = ["judge_differences"]
+
+_CONFIDENCE = 0.95
+_LISTED = 6  # groups named in a sentence
+
+
+def judge_differences(
+    audit: Mapping[str, Any],
+    *,
+    limit: float,
+    held_out: bool,
+    subject: str = "The proposed model",
+    of: str = "",
+    counted: str = "accepted",
+) -> dict[str, Any]:
+    """Return the verdict on a bound on differences of rates.
+
+    Parameters
+    ----------
+    audit : dict
+        Plain data of an audit.
+    limit : float
+        The largest difference allowed, a share.
+    held_out, subject, of, counted
+        As in :func:`fairmargin.report.verdict.judge`.
+
+    Returns
+    -------
+    dict
+        As that of ``judge``, with ``difference`` in place of ``p_rule``; ``asked``, ``difference``, ``low`` and
+        ``high`` are shares, and ``below`` are the groups that are further apart from others than asked.
+    """
+    found: dict[str, Any] = {"kind": "difference", "asked": limit, "requested": True, "difference": None}
+    found |= {"p_rule": None, "low": None, "high": None, "margin": None, "below": []}
+    nothing = no_verdict(audit, subject)
+    if nothing is not None:
+        return found | nothing
+    judged = [(a, g) for a in audit["attributes"] for g in a["groups"] if is_judged(g)]
+    rows = [_row(audit, a, g, len(judged)) for a, g in judged]
+    widest = max(rows, key=lambda r: r["gap"])
+    beyond = sorted((r for r in rows if r["gap"] > limit), key=lambda r: -r["gap"])
+    status = _status(rows, limit, may_be_sure=held_out)
+    what, within = f"the {of}" if of else "selection rates", f"{100 * limit:g} points"
+    headlines = {
+        PASSES: f"Yes. {subject} keeps differences of {what} within {within}.",
+        PASSES_MAYBE: f"Yes on these people, but not beyond doubt. {subject} keeps differences of {what} within "
+        f"{within} here.",
+        FAILS_MAYBE: f"No on these people, but it may be chance. {subject} lets {what} differ by more than {within} "
+        "here.",
+        FAILS: f"No. {subject} lets {what} differ by more than {within}.",
+    }
+    found |= {"difference": widest["gap"], "low": widest["low"], "high": widest["high"], "below": beyond}
+    found |= {"margin": 100.0 * (limit - widest["gap"])}
+    return found | words(
+        status,
+        headlines[status],
+        f"The largest difference is {_gap(widest['gap'], limit)} points. At most {100 * limit:g} are asked for. That "
+        f"is {distance(abs(found['margin']))} points {'less' if found['margin'] >= 0 else 'more'}. Furthest apart: "
+        f"{describe(widest, counted)}.",
+        _sure(status, rows, limit, held_out, audit["people"]),
+        _for_whom(beyond, limit, audit, counted),
+    )
+
+
+def _row(
+    audit: Mapping[str, Any], attribute: Mapping[str, Any], group: Mapping[str, Any], count: int
+) -> dict[str, Any]:
+    """Return a group with its difference without sign, the least and greatest it may be, and the corrected least."""
+    limits = group["difference_low"], group["difference_high"]
+    kept = ("attribute", "group", "people", "rate", "difference", "finding")
+    return {
+        **{key: group[key] for key in kept},
+        "gap": abs(group["difference"]),
+        "low": _least(*limits),
+        "high": max(map(abs, limits)),
+        "corrected": _corrected(audit, attribute, group, count),
+        "limits": limits,
+        "reference": attribute["reference"],
+        "rate_of_others": group["rate"] - group["difference"],
+    }
+
+
+def _least(low: float, high: float) -> float:
+    return 0.0 if low <= 0.0 <= high else min(abs(low), abs(high))
+
+
+def _corrected(audit: Mapping[str, Any], attribute: Mapping[str, Any], group: Mapping[str, Any], count: int) -> float:
+    """Return the least difference that limits which hold for so many groups at once allow."""
+    if count == 1:
+        return _least(group["difference_low"], group["difference_high"])
+    if audit["weighted"]:
+        return 0.0  # effective counts of several groups do not add up
+    reference = attribute["reference"]
+    others = [
+        g
+        for g in attribute["groups"]
+        if (g["group"] != group["group"] if reference == REST else g["group"] == reference)
+    ]
+    k, n = (sum(g[key] for g in others) for key in ("positives", "people"))
+    confidence = 1.0 - (1.0 - _CONFIDENCE) / count
+    found = compare_rates(group["positives"], group["people"], k, n, confidence)
+    return _least(found["difference_low"], found["difference_high"])
+
+
+def _status(rows: Sequence[Mapping[str, Any]], limit: float, *, may_be_sure: bool) -> str:
+    if all(r["gap"] <= limit for r in rows):
+        return PASSES if may_be_sure and all(r["high"] <= limit for r in rows) else PASSES_MAYBE
+    return FAILS if may_be_sure and any(r["corrected"] > limit for r in rows) else FAILS_MAYBE
+
+
+def _gap(gap: float, limit: float) -> str:
+    return number_beside(100.0 * gap, 100.0 * limit)
+
+
+def _sure(status: str, rows: Sequence[Mapping[str, Any]], limit: float, held_out: bool, count: int) -> str:
+    by = {PASSES: "high", PASSES_MAYBE: "high", FAILS_MAYBE: "gap", FAILS: "corrected"}[status]
+    shown = max(rows, key=lambda r: (r[by], r["gap"]))
+    where = "held-out people, who were not trained on" if held_out else "people trained on"
+    low, high = map(points, shown["limits"])
+    span = (
+        f"Measured on {count:,} {where}. The 95% interval of the difference of {name_group(shown)} is {low} to {high}"
+    )
+    span += " points."
+    if not held_out:
+        return f"{span} Nobody was held out. On the people a model was trained on, a rule says little about others."
+    said = {
+        PASSES: f"All intervals lie within {100 * limit:g} points. Chance is an unlikely reason.",
+        PASSES_MAYBE: f"It reaches beyond {100 * limit:g} points. These people are too few to be sure.",
+        FAILS_MAYBE: f"An interval reaches {100 * limit:g} points when all groups are taken together. The data do "
+        "not settle it.",
+        FAILS: f"It lies beyond {100 * limit:g} points, even corrected for the number of groups. Chance is an "
+        "unlikely reason.",
+    }
+    return f"{span} {said[status]}"
+
+
+def _for_whom(beyond: Sequence[Mapping[str, Any]], limit: float, audit: Mapping[str, Any], counted: str) -> str:
+    if beyond:
+        listed = "; ".join(f"{describe(r, counted)}, {_gap(r['gap'], limit)} points" for r in beyond[:_LISTED])
+        more = f" And {len(beyond) - _LISTED} more." if len(beyond) > _LISTED else ""
+        text = f"Further apart than {100 * limit:g} points: {listed}.{more}"
+    else:
+        text = f"No group of at least {people(audit['min_people'])} is further apart than {100 * limit:g} points."
+    left = not_judged(audit)
+    return f"{text} {left}" if left else text

@@ -1,0 +1,202 @@
+"""Verdicts on what was asked for: ratios, differences, covariances, or nothing; and numbers next to a limit."""
+
+import contextlib
+import copy
+import io
+import re
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from statsmodels.stats.proportion import confint_proportions_2indep
+
+from fairmargin import CovarianceBound, cv_score, decision_boundary_covariance
+from fairmargin.audit import audit
+from fairmargin.datasets.demo import make_credit_demo
+from fairmargin.formatting import distance, interval, ratio_beside
+from fairmargin.report import to_html, to_markdown
+from fairmargin.report.covariance_verdict import judge_covariances
+from fairmargin.report.difference_verdict import judge_differences
+from fairmargin.report.plain import plain
+from fairmargin.report.terminal import show
+from fairmargin.report.verdict import FAILS, FAILS_MAYBE, NO_VERDICT, PASSES, PASSES_MAYBE, judge
+from fairmargin.tables import prepare, table_of_frame
+from fairmargin.tables.jobs import train
+from fairmargin.tables.specifications import make_estimator, parse_constraints
+
+QUESTION = {"target": "repaid", "positive": "yes", "sensitive": ["sex", "origin"]}
+
+
+@pytest.fixture(scope="module")
+def study():
+    return prepare(table_of_frame(make_credit_demo(1500), "demo"), **QUESTION)
+
+
+def trained(study, *asked, **options):
+    options |= {"method": study.method, "min_people": study.min_people}
+    model = make_estimator("logistic", parse_constraints(asked, **options))
+    return model, train(study, model, {"constraint": " and ".join(asked)})[1]
+
+
+def decided(rates, people, **options):
+    """Return the audit, as plain data, of groups with these rates."""
+    decisions = np.concatenate([np.arange(n) < round(rate * n) for rate, n in zip(rates, people, strict=True)])
+    groups = np.repeat([f"g{k}" for k in range(len(rates))], people)
+    return plain(audit(decisions.astype(int), sensitive_features=groups, **options).to_dict())
+
+
+@pytest.mark.parametrize(
+    ("rates", "people", "status"),
+    [
+        ((0.50, 0.49), (9000, 9000), PASSES),
+        ((0.50, 0.46), (300, 300), PASSES_MAYBE),
+        ((0.50, 0.43), (100, 100), FAILS_MAYBE),
+        ((0.50, 0.20), (2000, 2000), FAILS),
+        ((0.50, 0.50, 0.20), (2000, 2000, 2000), FAILS),
+        ((1.0, 1.0), (100, 100), NO_VERDICT),
+        ((0.5, 0.2), (100, 5), NO_VERDICT),
+    ],
+)
+def test_verdicts_on_differences(rates, people, status):
+    found = judge_differences(decided(rates, people), limit=0.05, held_out=True)
+    assert found["status"] == status
+    starts = {PASSES: "Yes. ", PASSES_MAYBE: "Yes on", FAILS_MAYBE: "No on", FAILS: "No. ", NO_VERDICT: "No verdict"}
+    assert found["headline"].startswith(starts[status])
+    assert bool(found["below"]) == (status in (FAILS, FAILS_MAYBE))
+    if status != NO_VERDICT:
+        assert "5 points" in found["headline"]
+        assert found["low"] <= found["difference"] <= found["high"]
+        assert found["margin"] == pytest.approx(100 * (0.05 - found["difference"]))
+
+
+def test_limits_of_differences_are_those_of_statsmodels():
+    found = judge_differences(decided((0.5, 0.3), (200, 300)), limit=0.05, held_out=True)
+    low, high = confint_proportions_2indep(90, 300, 100, 200, compare="diff", method="newcomb")
+    assert f"is {100 * low:+.1f} to {100 * high:+.1f} points" in found["sure"]
+    three = judge_differences(decided((0.5, 0.5, 0.3), (200, 200, 300)), limit=0.05, held_out=True)
+    worst = three["below"][0]
+    limits = confint_proportions_2indep(90, 300, 200, 400, compare="diff", method="newcomb", alpha=0.05 / 3)
+    assert worst["corrected"] == pytest.approx(-limits[1])
+
+
+@pytest.mark.slow
+def test_sure_verdicts_on_differences_are_seldom_wrong():
+    rng = np.random.default_rng(0)
+    groups, said = np.repeat(["a", "b", "c", "d"], 500), []
+    for _ in range(150):
+        decisions = rng.uniform(size=2000) < np.repeat([0.4, 0.5, 0.5, 0.5], 500)  # just 10 points apart
+        found = plain(audit(decisions.astype(int), sensitive_features=groups).to_dict())
+        said.append(judge_differences(found, limit=0.1, held_out=True)["status"])
+    assert np.mean(np.array(said) == PASSES) <= 0.05
+    assert np.mean(np.array(said) == FAILS) <= 0.05
+
+
+@pytest.mark.parametrize("notion", ["selection_rate", "true_positive_rate", "equalized_odds"])
+def test_the_verdict_is_about_the_difference_asked_for(study, notion):
+    model, summary = trained(study, "difference=0.1", notion=notion)
+    found, test = summary["proposal"]["verdict"], study.test
+    accepted = (model.decision_function(test.X) >= 0).astype(int)
+    about = {"sensitive_features": test.sensitive, "method": study.method, "min_people": study.min_people}
+    assert (found["kind"], found["asked"]) == ("difference", 0.1)
+    assert found["difference"] == pytest.approx(cv_score(test.y, accepted, notion=notion, **about))
+    assert found["status"].startswith("passes" if found["difference"] <= 0.1 else "fails")
+    assert "80%" not in found["headline"] + found["passes"] + found["for_whom"] + found["sure"]
+
+
+def test_the_verdict_is_about_the_covariance_asked_for(study):
+    model, summary = trained(study, "covariance=0.05")
+    found, test = summary["proposal"]["verdict"], study.test
+    scores = model.decision_function(test.X)
+    expected = decision_boundary_covariance(None, scores, sensitive_features=test.sensitive)
+    assert {(r["attribute"], r["group"]): r["value"] for r in found["covariances"]} == pytest.approx(
+        expected.to_dict()
+    )
+    assert all(r["limit"] == 0.05 for r in found["covariances"])
+    assert "a covariance of at most 0.05" in found["headline"]
+    assert "80%-rule" in found["headline"]  # beside it
+    assert "asked for; 80%" not in found["passes"]
+    assert found["screen"]["p_rule"] == found["p_rule"]
+
+
+@pytest.mark.parametrize("asked", [["none"], ["loss=0.02"], ["nobody-loses"]])
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.CovarianceWarning")
+def test_without_a_rule_the_usual_one_is_named_as_such(study, asked):
+    _, summary = trained(study, *asked)
+    found = summary["proposal"]["verdict"]
+    assert not found["requested"]
+    assert "No rule was asked for; 80% is the usual threshold." in found["passes"]
+
+
+def test_of_several_constraints_the_rule_is_judged(study):
+    _, summary = trained(study, "loss=0.3", "covariance=0.2")
+    assert summary["proposal"]["verdict"]["kind"] == "covariance"
+    _, summary = trained(study, "covariance=0.2", "difference=0.2")
+    assert summary["proposal"]["verdict"]["kind"] == "difference"
+    assert summary["proposal"]["verdict"]["asked"] == 0.2
+
+
+def test_limits_of_covariances_cover(study):
+    """The interval of a covariance holds the covariance of everybody in 95% of the samples, and is that of scipy."""
+    rng, z_of, hits, beyond = np.random.default_rng(1), np.array(["man", "woman"]), [], []
+    bound, part = CovarianceBound(0.1), study.test
+    screen = judge(decided((0.5, 0.5), (100, 100)), asked=80.0, held_out=True, requested=False)
+    for _ in range(400):
+        z = rng.integers(0, 2, 300)
+        scores = 0.4 * z + rng.standard_t(5, 300) * (1 + z)  # a covariance of 0.4 var(z) = 0.1
+        frame = part.sensitive.iloc[:1].reset_index(drop=True)
+        frame = frame.loc[np.zeros(300, int)].reset_index(drop=True)[["sex"]].assign(sex=z_of[z])
+        people = type(part)(np.zeros((300, 1)), rng.integers(0, 2, 300), frame, frame)
+        found = judge_covariances(
+            bound, train=(people, scores, scores), test=(people, scores), screen=screen, min_people=30
+        )
+        row = found["covariances"][0]
+        hits.append(row["low"] <= 0.1 <= row["high"])
+        beyond.append(found["status"] == FAILS)
+    products = (z - z.mean()) * (scores - scores.mean())
+    reach = norm.ppf(0.975) * products.std(ddof=1) / np.sqrt(300)
+    assert row["high"] - row["value"] == pytest.approx(reach)
+    assert np.mean(hits) >= 0.92
+    assert np.mean(beyond) <= 0.05
+
+
+def test_findings_are_about_the_rule_asked_for(study):
+    _, summary = trained(study, "p-rule=95")
+    assert summary["audit"]["threshold"] == 95.0
+    below = {g["group"] for a in summary["audit"]["attributes"] for g in a["groups"] if "below" in g["finding"]}
+    assert below == {g["group"] for g in summary["proposal"]["verdict"]["below"]}
+
+
+def test_numbers_beside_a_limit():
+    assert ratio_beside(79.96, 80.0) == "79.96%"
+    assert ratio_beside(80.0, 80.0) == "80.0%"
+    assert ratio_beside(80.04, 80.0, 90.0) == "80.04%"
+    assert ratio_beside(89.98, 80.0, 90.0) == "89.98%"
+    assert ratio_beside(79.94, 80.0) == "79.9%"
+    assert interval(79.96, 91.23, beside=(80.0,)) == "79.96–91.23%"
+    assert interval(79.96, None, beside=(80.0,)) == "79.96% and more"
+    assert distance(0.02) == "0.02"
+    assert distance(0.0) == "0.0"
+    assert distance(3.21) == "3.2"
+
+
+def printed(summary, **options):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        show(summary, **options)
+    return out.getvalue()
+
+
+def test_a_ratio_just_below_the_limit_never_reads_as_the_limit(study):
+    _, summary = trained(study, "p-rule=80")
+    near = copy.deepcopy(summary)
+    for name in ("train", "test", "unconstrained"):
+        near[name] |= {"p_rule": 79.98, "p_rule_low": 79.97, "p_rule_high": 80.02}
+    for row in near["proposal"]["groups"]:
+        row["ratio"] = 79.98
+    for attribute in (*near["audit"]["attributes"], *near["audit"]["scoring"]):
+        attribute |= {"p_rule": 79.98, "p_rule_between_groups": 79.96}
+        for group in attribute["groups"]:
+            group |= {"ratio": 79.98, "ratio_low": 79.99, "ratio_one_more": 80.01, "ratio_flipped": 79.999}
+    for text in (printed(near), to_markdown(near), to_html(near)):
+        assert "79.98%" in text
+        assert not re.search(r"\b80\.0(%|–)", text)
