@@ -33,7 +33,7 @@ def read(name="a.json"):
 
 def test_error_rates_of_a_column(people, capsys):
     arguments = ["--decision", "approved", "--decision-positive", "approve", "--markdown", "a.md", "--html", "a.html"]
-    assert run(["audit", "people.csv", *ASK, *arguments, "--json", "a.json"]) == 0
+    assert run(["audit", "people.csv", *ASK, *arguments, "--json", "a.json", "--verbose"]) == 0
     out = capsys.readouterr().out
     assert "Error rates by group" in out
     summary = read()

@@ -58,7 +58,7 @@ def test_constraints_that_contradict_each_other_are_named_as_typed(folder, capsy
 
 def test_audit_prints_writes_and_gates(folder, capsys):
     outputs = ["--json", "a.json", "--markdown", "a.md", "--html", "a.html"]
-    assert run(["audit", "people.csv", *ASK, "-s", "origin", "--intersections", *outputs]) == 0
+    assert run(["audit", "people.csv", *ASK, "-s", "origin", "--intersections", *outputs, "--verbose"]) == 0
     out, err = capsys.readouterr()
     assert "sex (compared with man)" in out
     assert "sex × origin" in out

@@ -71,7 +71,7 @@ def test_on_the_command_line(frame, tmp_path, monkeypatch, capsys):
     text = frame.to_csv(index=False, sep=";", decimal=",")
     ask = ["-t", "y", "-s", "g", "--decimal", ",", "--constraint", "none"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-    assert run(["train", "-", *ask]) == 0
+    assert run(["train", "-", *ask, "--verbose"]) == 0
     out = capsys.readouterr().out
     assert "if they are codes, give --categorical" in out
     assert "leave identifiers out (--exclude)" in out

@@ -15,6 +15,7 @@ from fairmargin import (
     ErrorRateDisplay,
     FairLogisticRegression,
     FairnessFrontier,
+    FrontierDisplay,
     GainLossDisplay,
     GroupRateDisplay,
     PRuleBound,
@@ -54,6 +55,17 @@ def test_audits_and_frontiers_have_html(data):
         warnings.simplefilter("ignore")  # at 100% everybody is decided alike
         rules.fit(X, y, sensitive_features=z)
     assert "the most accurate classifier found at each level" in rules._repr_mimebundle_()["text/html"]
+
+
+@pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning")
+def test_a_frontier_is_traced_and_drawn(data):
+    X, y, z = data
+    display = FrontierDisplay.from_estimator(
+        FairLogisticRegression(), X, y, sensitive_features=z, n_points=3, eval_set=(X[:300], y[:300], z[:300])
+    )
+    assert [line.get_label() for line in display.lines_] == ["train", "test"]
+    assert display.frontier_.which == "p_rule"
+    np.testing.assert_array_equal(display.lines_[0].get_xdata(), display.frontier_.table_["train_p_rule"])
 
 
 def test_fitted_estimators_show_certificate_and_rates(data):

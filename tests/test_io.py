@@ -439,3 +439,12 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path, monkeypatch
         with pytest.raises(UnwritableError, match="Nothing can be written"):
             check_writable(tmp_path / "model.json")
         tmp_path.chmod(0o700)
+
+
+def test_a_model_of_a_table_is_told_in_a_line(study):
+    clf = FairLogisticRegression(constraint=None).fit(study.train.X, study.train.y)
+    model = TabularModel(clf, study.encoder, study.target, study.labels, study.sensitive, {"notes": ["x" * 10_000]})
+    said = repr(model)
+    assert len(said) < 400
+    assert f"{study.target} = {study.labels[1]}" in said
+    assert all(name in said for name in study.sensitive)

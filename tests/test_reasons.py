@@ -130,7 +130,7 @@ def test_columns_of_a_table_add_up(study, name):
 def test_reasons_on_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     make_credit_demo(400).to_csv("people.csv", index=False)
-    assert run(["train", "people.csv", "-t", "repaid", "-p", "yes", "-s", "sex", "-x", "origin"]) == 0
+    assert run(["train", "people.csv", "-t", "repaid", "-p", "yes", "-s", "sex", "-x", "origin", "-v"]) == 0
     assert "What sets the scores of groups apart" in capsys.readouterr().out
     assert run(["predict", "model.json", "people.csv", "--reasons", "2", "-o", "out.csv", "-q"]) == 0
     written, frame = pd.read_csv("out.csv"), pd.read_csv("people.csv")

@@ -50,12 +50,13 @@ def test_every_level_is_kept_and_accuracy_falls(estimator):
     X, y, z = data = make_people(0, 400)
     frontier = rule_frontier(estimator, data, levels=[80])
     table = frontier.table_
-    assert table["level"].iloc[-1] == 100.0
+    assert table["level"].iloc[-1] > 90.0
     assert 80.0 in table["level"].to_list()
     for level, point in zip(table["level"], frontier.estimators_, strict=True):
         decided = point.predict(X)
         assert point.constraint.p == level
-        assert not decided.any() or p_rule(y, decided, sensitive_features=z) >= level
+        assert len(np.unique(decided)) == 2  # the frontier ends before everybody gets the same decision
+        assert p_rule(y, decided, sensitive_features=z) >= level
     assert np.all(np.diff(table["train_accuracy"]) <= ROUNDING)
     free = clone(estimator).set_params(constraint=None).fit(X, y)
     # Two solutions within a gap of 1e-6 of the same optimum differ by little more than its square root.
@@ -148,8 +149,9 @@ def test_weights_are_copies():
 
 @pytest.mark.filterwarnings("default::fairmargin.TrivialClassifierWarning")
 def test_constant_decisions_are_never_silent():
-    with pytest.warns(TrivialClassifierWarning, match="at 100% of the p%-rule"):
-        rule_frontier(FairLogisticRegression(), make_people(0, 1000), n_points=3)
+    with pytest.warns(TrivialClassifierWarning, match=r"at 100% of the p%-rule. The frontier ends at [\d.]+%"):
+        frontier = rule_frontier(FairLogisticRegression(), make_people(0, 1000), n_points=3)
+    assert len(frontier.table_) == len(frontier.estimators_) == 2
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,19 @@ def test_the_verdict_is_about_the_difference_asked_for(study, notion):
     assert "80%" not in found["headline"] + found["passes"] + found["for_whom"] + found["sure"]
 
 
+@pytest.mark.parametrize("judged", ["ratio", "difference"])
+def test_failing_is_corrected_for_all_conditions(judged):
+    """Of so many comparisons among two sets of people, one is below by chance more often than among one."""
+    found = decided((0.50, 0.36, 0.50), (420, 420, 420))
+
+    def worst(conditions):
+        if judged == "ratio":
+            return judge(found, asked=80.0, held_out=True, conditions=conditions)["below"][0]["corrected"]
+        return -judge_differences(found, limit=0.05, held_out=True, conditions=conditions)["below"][0]["corrected"]
+
+    assert worst(1) < worst(2) < worst(20)
+
+
 def test_the_verdict_is_about_the_covariance_asked_for(study):
     model, summary = trained(study, "covariance=0.05")
     found, test = summary["proposal"]["verdict"], study.test
@@ -197,6 +210,6 @@ def test_a_ratio_just_below_the_limit_never_reads_as_the_limit(study):
         attribute |= {"p_rule": 79.98, "p_rule_between_groups": 79.96}
         for group in attribute["groups"]:
             group |= {"ratio": 79.98, "ratio_low": 79.99, "ratio_one_more": 80.01, "ratio_flipped": 79.999}
-    for text in (printed(near), to_markdown(near), to_html(near)):
+    for text in (printed(near), printed(near, verbose=True), to_markdown(near), to_html(near)):
         assert "79.98%" in text
         assert not re.search(r"\b80\.0(%|–)", text)

@@ -1,7 +1,7 @@
 """Drawings of decisions by group and of frontiers, in scikit-learn's Display style.
 
-Each class has ``from_predictions`` and ``from_estimator``, or ``from_frontier``, and ``plot``. Drawing needs
-matplotlib.
+Each class has ``from_estimator``, ``plot`` and, for decisions made already, ``from_predictions``; a frontier, which
+is made of fits, has ``from_frontier`` instead. Drawing needs matplotlib.
 """
 
 from __future__ import annotations
@@ -268,6 +268,8 @@ class FrontierDisplay:
     ----------
     ax_ , figure_ : matplotlib axes and figure
     lines_ : list of matplotlib lines
+    frontier_ : FairnessFrontier
+        What was fitted, after ``from_estimator``.
 
     See Also
     --------
@@ -281,6 +283,8 @@ class FrontierDisplay:
     >>> FrontierDisplay(table, on=["train"]).x
     'p_rule'
     """
+
+    frontier_: FairnessFrontier
 
     def __init__(self, table: pd.DataFrame, *, x: str = "p_rule", y: str = "accuracy", on: list[str]) -> None:
         self.table, self.x, self.y, self.on = table, x, y, on
@@ -300,6 +304,43 @@ class FrontierDisplay:
         ending = "_accuracy"
         sets = [c[: -len(ending)] for c in map(str, frontier.table_) if c.endswith(ending)] if on is None else [on]
         return cls(frontier.table_, x=x, y=y, on=sets).plot(ax=ax)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any,
+        which: str = "p_rule",
+        n_points: int = 21,
+        eval_set: Any = None,
+        x: str = "p_rule",
+        ax: Any = None,
+        **options: Any,
+    ) -> FrontierDisplay:
+        """Trace the frontier of an unfitted classifier of this package, or of a pipeline to one, and draw it.
+
+        As for scikit-learn's ``LearningCurveDisplay``, the work is done here: ``frontier_`` is the fitted
+        :class:`FairnessFrontier`.
+
+        Parameters
+        ----------
+        estimator, X, y, sensitive_features, eval_set
+            As in :class:`FairnessFrontier` and its ``fit``; the frontier is drawn on every set.
+        which, n_points, **options
+            Parameters of :class:`FairnessFrontier`.
+        x, ax
+            As in :meth:`from_frontier`.
+        """
+        from fairmargin.frontier import FairnessFrontier
+
+        frontier = FairnessFrontier(estimator, which=which, n_points=n_points, **options)
+        frontier.fit(X, y, sensitive_features=sensitive_features, eval_set=eval_set)
+        display = cls.from_frontier(frontier, x=x, ax=ax)
+        display.frontier_ = frontier
+        return display
 
     def plot(self, ax: Any = None, **line_options: Any) -> FrontierDisplay:
         """Draw on ``ax``, or on new axes."""

@@ -54,7 +54,8 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         evenly spaced in the covariance factor ``a`` or in the loss. ``"p_rule"``: the most accurate classifier found
         at each level of the p%-rule, from that of the unconstrained classifier to 100%, by both paths of
         :class:`fairmargin.PRuleBound` and with every cut of every candidate. On the training data accuracy never
-        rises with the level.
+        rises with the level. The frontier ends before the levels at which only deciding the same for everybody was
+        found, and warns of them.
     levels : list of float, optional
         With ``which="p_rule"``: levels in percent that are points, too. Those below the unconstrained classifier's
         are dropped.
@@ -166,6 +167,8 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         if worst is not None:
             warn_unless_solved(worst, task.tol)
         source.warn()
+        shown = source.n_shown(len(rows))
+        estimators, rows = estimators[:shown], rows[:shown]
         with ONE_AT_A_TIME:
             free = source.free.objective
             table = frontier_table(rows, free, task.problem, in_loss=self.which != "p_rule")

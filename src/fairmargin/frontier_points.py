@@ -99,6 +99,10 @@ class _Points:
         """Return the point, or a rival that serves its purpose better."""
         return point
 
+    def n_shown(self, n_points: int) -> int:
+        """Return how many of the points belong to the frontier."""
+        return n_points
+
     def warn(self) -> None:
         """Warn of what the points show."""
 
@@ -186,6 +190,7 @@ class LevelPoints(_Points):
         self.search = LevelSearch(self.task, rule)
         self.levels = _levels(self.search.reached, n_points, levels)
         self._constant: list[float] = []
+        self._trailing = 0  # of these, after the last level at which decisions differ
 
     @property
     def free(self) -> Solution:
@@ -219,14 +224,24 @@ class LevelPoints(_Points):
                 best = Point(model, last.certificate_, facts, accepted, is_whole=True)
         if best.accepted.all() or not best.accepted.any():
             self._constant.append(level)
+            self._trailing += 1
+        else:
+            self._trailing = 0
         return best
+
+    def n_shown(self, n_points: int) -> int:
+        """Return how many points there are before everybody gets the same decision; all where nothing else is."""
+        return n_points - self._trailing or n_points
 
     def warn(self) -> None:
         """Warn of levels at which everybody gets the same decision."""
         if self._constant:
             listed = ", ".join(f"{level:.4g}%" for level in self._constant)
+            below = self.levels[: -self._trailing] if self._trailing else []
+            ends = f" The frontier ends at {below[-1]:.4g}%." if below else ""
             warnings.warn(
-                f"Deciding the same for everybody is the most accurate that was found at {listed} of the p%-rule.",
+                f"Deciding the same for everybody is the most accurate that was found at {listed} of the p%-rule."
+                f"{ends}",
                 TrivialClassifierWarning,
                 stacklevel=3,
             )

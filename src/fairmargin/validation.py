@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -99,8 +100,26 @@ def validate_features(estimator: Any, X: Any, *, reset: bool = False) -> Any:
         check_container(X, "X")
     if isinstance(X, CodedMatrix):
         return _validate_codes(estimator, X, reset)
-    with ONE_AT_A_TIME:
+    with ONE_AT_A_TIME, _text_named(X):
         return validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+
+
+@contextmanager
+def _text_named(X: Any) -> Iterator[None]:
+    """Say what to do where numbers cannot be made of text, and in which columns of a frame it is."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        kinds = getattr(X, "dtypes", None)
+        pairs = kinds.items() if hasattr(kinds, "items") else ()
+        where = [str(name) for name, kind in pairs if getattr(kind, "kind", "O") in "OUS"]
+        columns = f" in {', '.join(map(repr, where[:5]))}{', ...' if len(where) > 5 else ''}" if where else ""
+        raise ValueError(
+            f"X holds text{columns}: {error}. Make categories numbers first: fairmargin.CategoryEncoder or "
+            "scikit-learn's OneHotEncoder for frames, fairmargin.tables.prepare for whole tables."
+        ) from None
 
 
 def _validate_codes(estimator: Any, X: CodedMatrix, reset: bool) -> Any:
@@ -123,7 +142,7 @@ def _validate_codes(estimator: Any, X: CodedMatrix, reset: bool) -> Any:
 
 def _validate_both(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """Return features and labels of the same length, checked."""
-    with ONE_AT_A_TIME:
+    with ONE_AT_A_TIME, _text_named(X):
         if not isinstance(X, CodedMatrix):
             return validate_data(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None)
         y = validate_data(estimator, y=y)

@@ -38,6 +38,7 @@ from fairmargin.cli.options import (
     Target,
     Title,
     ValueNames,
+    Verbose,
 )
 from fairmargin.cli.outputs import Outputs, steps
 from fairmargin.exceptions import DataError
@@ -124,6 +125,7 @@ def audit(
     json_file: JsonFile = None,
     markdown_file: MarkdownFile = None,
     html_file: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a web page.")] = None,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> int:
     """Screen decisions for disparate impact: group by group, with intervals and tests.
@@ -149,7 +151,7 @@ def audit(
         if earlier is not None:
             _add_drift(summary, earlier)
     outputs.add_record(summary, recorded)
-    outputs.write_summary(summary, quiet)
+    outputs.write_summary(summary, quiet, verbose)
     return max(_gate(summary, fail_under), _drift_gate(summary))
 
 

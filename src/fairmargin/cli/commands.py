@@ -57,6 +57,7 @@ from fairmargin.cli.options import (
     TestShare,
     Title,
     ValueNames,
+    Verbose,
 )
 from fairmargin.cli.outputs import Outputs, Steps, steps
 from fairmargin.cli.wording import as_typed
@@ -137,6 +138,7 @@ def train(
     json_file: JsonFile = None,
     markdown_file: MarkdownFile = None,
     html_file: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a web page.")] = None,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> None:
     """Train one fair classifier and write it as a JSON file."""
@@ -177,7 +179,7 @@ def train(
         content = to_json(model)
         outputs.write("model", content)
     outputs.add_record(summary, recorded, content)
-    outputs.write_summary(summary, quiet)
+    outputs.write_summary(summary, quiet, verbose)
     outputs.say_where("model", quiet)
 
 
@@ -363,6 +365,7 @@ def frontier(
     engine: Engine = None,
     json_file: JsonFile = None,
     markdown_file: MarkdownFile = None,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> None:
     """Trace accuracy against fairness and write an interactive report.
@@ -398,7 +401,7 @@ def frontier(
     if content is not None:
         outputs.write("model", content)
     outputs.add_record(summary, recorded, content)
-    outputs.write_summary(summary, quiet)
+    outputs.write_summary(summary, quiet, verbose)
     outputs.say_where("html", quiet, "report")
     if content is not None:
         outputs.say_where("model", quiet)

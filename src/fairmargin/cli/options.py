@@ -221,4 +221,5 @@ Gains = Annotated[
     str | None,
     typer.Option("--gains", metavar="tp=A,fp=B,...", help="What decisions are worth, for a bound on the profit."),
 ]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print every table, not only what decides.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]

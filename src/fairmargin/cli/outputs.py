@@ -77,7 +77,7 @@ class Outputs:
             key=options.get("key"),
         )
 
-    def write_summary(self, summary: dict[str, Any], quiet: bool) -> None:
+    def write_summary(self, summary: dict[str, Any], quiet: bool, verbose: bool = False) -> None:
         """Write a summary in every form asked for, and print it unless the standard output is taken."""
         from fairmargin.report import to_html, to_json, to_markdown
 
@@ -87,7 +87,7 @@ class Outputs:
         if not quiet and not self.to_stdout:
             from fairmargin.report.terminal import show
 
-            show(summary)
+            show(summary, verbose)
 
     def say_where(self, kind: str, quiet: bool, name: str | None = None) -> None:
         """Print where an output, called ``name``, was written."""

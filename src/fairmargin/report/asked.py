@@ -50,8 +50,11 @@ class Asked:
         """The ratio of selection rates, in percent, below which tables point a group out."""
         return self.value if self.kind == "p-rule" and not self.by_labels and self.value > 0 else USUAL
 
-    def judge(self, audited: Mapping[str, Any], held_out: bool, **words: str) -> dict[str, Any]:
-        """Return the verdict on an audit (plain data) of whatever is compared."""
+    def judge(self, audited: Mapping[str, Any], held_out: bool, **words: Any) -> dict[str, Any]:
+        """Return the verdict on an audit (plain data) of whatever is compared.
+
+        ``words`` are ``of``, ``counted`` and ``conditions`` of :func:`fairmargin.report.verdict.judge`.
+        """
         if self.kind == "difference":
             return judge_differences(audited, limit=self.value, held_out=held_out, **words)
         requested = self.requested and self.kind == "p-rule"

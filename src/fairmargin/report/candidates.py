@@ -90,14 +90,15 @@ class Selection:
         return self.value if self.kind == "p-rule" else 80.0
 
     def choose(self, rows: Sequence[Mapping[str, Any]], free: Mapping[str, Any]) -> int:
-        """Return the index of the candidate to propose: of those allowed the best, the first of equal ones.
+        """Return the index of the candidate to propose: of those allowed the best.
 
-        Where none is allowed, the one with the highest p%-rule that does not decide the same for everybody.
+        Of equal ones that with the level asked for, if there is one, else the first. Where none is allowed, the one
+        with the highest p%-rule that does not decide the same for everybody.
         """
         useful = [k for k, row in enumerate(rows) if row["train"]["decides_alike"] is None] or list(range(len(rows)))
         allowed = [k for k in useful if self.allows(rows[k], free)]
         if allowed:
-            return max(allowed, key=lambda k: (*self._merit(rows[k]), -k))
+            return max(allowed, key=lambda k: (*self._merit(rows[k]), rows[k]["level"] == self.asked, -k))
         return max(useful, key=lambda k: (_rule(rows[k]), -k))
 
     def allows(self, row: Mapping[str, Any], free: Mapping[str, Any]) -> bool:
@@ -117,7 +118,7 @@ class Selection:
             return f"{BOUNDED[self.kind]} worse by {spent}, more than {most}"
         here, best = self._merit(row), self._merit(chosen)
         if _tied(here[0], best[0]) and _tied(here[1], best[1]):
-            return "decides as well; the first of equal ones is proposed"
+            return "decides as well; one of equal ones is proposed"
         if self.kind == "p-rule" and not _tied(here[0], best[0]):
             return f"less accurate: {percent(here[0], 2)} against {percent(best[0], 2)}"
         if self.kind == "p-rule":

@@ -40,6 +40,7 @@ def judge_differences(
     subject: str = "The proposed model",
     of: str = "",
     counted: str = "accepted",
+    conditions: int = 1,
 ) -> dict[str, Any]:
     """Return the verdict on a bound on differences of rates.
 
@@ -49,7 +50,7 @@ def judge_differences(
         Plain data of an audit.
     limit : float
         The largest difference allowed, a share.
-    held_out, subject, of, counted
+    held_out, subject, of, counted, conditions
         As in :func:`fairmargin.report.verdict.judge`.
 
     Returns
@@ -64,7 +65,7 @@ def judge_differences(
     if nothing is not None:
         return found | nothing
     judged = [(a, g) for a in audit["attributes"] for g in a["groups"] if is_judged(g)]
-    rows = [_row(audit, a, g, len(judged)) for a, g in judged]
+    rows = [_row(audit, a, g, len(judged) * conditions) for a, g in judged]
     widest = max(rows, key=lambda r: r["gap"])
     beyond = sorted((r for r in rows if r["gap"] > limit), key=lambda r: -r["gap"])
     status = _status(rows, limit, may_be_sure=held_out)

@@ -1,7 +1,8 @@
 """The verdict on a rule that is about other rates than selection rates: true positive rates, error rates, ...
 
 The decisions that the notion counts are audited among the people whom it counts; so intervals, findings and groups of
-too few people are those of any other verdict. Under several conditions (equalised odds) the worst one decides.
+too few people are those of any other verdict. Under several conditions (equalised odds) the worst one decides, and
+"fails" is corrected for the groups of all conditions together; "passes" needs no correction, since all must pass.
 """
 
 from __future__ import annotations
@@ -40,10 +41,8 @@ def judge_notion(
     held_out : bool
         Whether the people were held out.
     """
-    notion = asked.notion
-    assert notion is not None
-    conditions = notion.conditions(np.where(part.y == 1, 1.0, -1.0))
-    found = [_judge(asked, notion, c, accepted, part, study, held_out) for c in conditions]
+    conditions = _notion_of(asked).conditions(np.where(part.y == 1, 1.0, -1.0))
+    found = [_judge(asked, c, accepted, part, study, held_out, len(conditions)) for c in conditions]
     worst = min(found, key=lambda v: (_WORST_FIRST.index(v["status"]), v["margin"] or 0.0))
     groups = "The tables below compare selection rates, which this rule is not about."
     if len(found) == 1:
@@ -54,18 +53,24 @@ def judge_notion(
     return worst | {"below": [g for v in found for g in v["below"]], "for_whom": f"{said} {groups}"}
 
 
+def _notion_of(asked: Asked) -> Notion:
+    """Return the notion of a rule that has one."""
+    assert asked.notion is not None
+    return asked.notion
+
+
 def _judge(
     asked: Asked,
-    notion: Notion,
     condition: Condition,
     accepted: NDArray[np.bool_],
     part: Part,
     study: Study,
     held_out: bool,
+    conditions: int,
 ) -> dict[str, Any]:
     counts = condition.counts
     events = condition.events(accepted)[counts]
-    of = f"rates among {condition.people}" if condition.name else notion.rate
+    of = f"rates among {condition.people}" if condition.name else _notion_of(asked).rate
     if len(events) == 0 or events.all() == events.any():
         return _without_contrast(of, events, asked)
     audited = audit(
@@ -74,7 +79,8 @@ def _judge(
         method=study.method,
         min_people=study.min_people,
     )
-    return asked.judge(plain(audited.to_dict()), held_out, of=of, counted=_counted(condition))
+    words: dict[str, Any] = {"of": of, "counted": _counted(condition), "conditions": conditions}
+    return asked.judge(plain(audited.to_dict()), held_out, **words)
 
 
 def _counted(condition: Condition) -> str:

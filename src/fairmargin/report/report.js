@@ -21,6 +21,7 @@
   const ruleSpan = (low, high) => span(low, high, low === null || low === undefined ? 1 : Math.max(digits(low), digits(high)));
   const signed = (x, digits = 1) => (x >= 0 ? "+" : "−") + Math.abs(x).toFixed(digits);
   const count = (n) => n.toLocaleString("en");
+  const people = (n) => count(n) + (n === 1 ? " person" : " people");
   const current = () => (state.answer === null ? points()[state.point] : answers.find((a) => a.key === state.answer).details);
   const fairness = (point, on = "test") => {
     const part = point[on];
@@ -62,7 +63,7 @@
     $("rule-group").replaceChildren();
     if (fair.group) {
       const who = fair.attribute + " = " + fair.group + " against " + fair.against;
-      $("rule-group").append(element("bdi", who, "name"), "; " + count(fair.people) + (fair.people === 1 ? " person" : " people"));
+      $("rule-group").append(element("bdi", who, "name"), "; " + people(fair.people));
       $("rule-group").title = who;
     }
     put("gained", "+" + count(point.gained));
@@ -72,7 +73,7 @@
     put("loss", "training loss " + (point.loss_increase === null ? "–" : signed(100 * point.loss_increase, 2) + "%") + " against no limit");
     const which = state.answer === null ? "Point " + (state.point + 1) + " of " + points().length : "“" + point_question() + "”";
     put("said", which + ": " + percent(test.accuracy) + " accuracy, p%-rule " + rule(fair.p_rule) + ", " +
-      count(point.gained) + " people gain and " + count(point.lost) + " lose the positive decision.");
+      people(point.gained) + " gain and " + people(point.lost) + " lose the positive decision.");
   }
 
   const everything = () => points().concat(answers.map((a) => a.details));

@@ -13,7 +13,7 @@ from typing import Any
 from fairmargin import formatting
 from fairmargin.audit.errors import ERROR_RATES
 
-__all__ = ["Section", "audit_sections", "limits_of", "number", "section_of"]
+__all__ = ["Section", "audit_sections", "limits_of", "number", "profile_titles", "section_of"]
 
 _MOST = 40  # rows that a table on paper still bears; the JSON has all
 
@@ -44,6 +44,11 @@ def audit_sections(summary: Mapping[str, Any]) -> list[Section]:
         _repeats(summary.get("repeats"), limits),
     ]
     return [section for section in found if section is not None and section.rows]
+
+
+def profile_titles(summary: Mapping[str, Any]) -> list[str]:
+    """Return the titles of the tables that a profile requires."""
+    return [section.title for section in _profile(summary.get("profile"))]
 
 
 def limits_of(summary: Mapping[str, Any]) -> tuple[float, ...]:

@@ -179,8 +179,8 @@ def _data(study: Study) -> dict[str, Any]:
 CURVES = {
     "rule": {
         "title": "most accurate for each p%-rule",
-        "slider": "Slide from the most accurate to a 100%-rule",
-        "ends": ["no limit on unfairness", "a 100%-rule on the people trained on"],
+        "slider": "Slide from the most accurate to the highest p%-rule",
+        "ends": ["no limit on unfairness", "a {:.4g}%-rule on the people trained on"],
     },
     "covariance": {
         "title": "exact: least loss for each covariance",
@@ -242,8 +242,7 @@ def frontier_summary(
     ]  # that is the proposal
     answers = [_proposed(selection, rows[chosen]), *(_answer(c, details) for c in asked)]
     curves = [
-        {"key": key, **words, "points": [details[c.key] for c in fitted if c.origin == key]}
-        for key, words in CURVES.items()
+        _curve(key, words, [details[c.key] for c in fitted if c.origin == key]) for key, words in CURVES.items()
     ]
     features = study.train.frame[[column.name for column in study.encoder.columns]]
     labels = audit_part(study, study.train.y, study.train, features=features)
@@ -262,6 +261,12 @@ def frontier_summary(
         "curves": curves,
         "answers": answers,
     }
+
+
+def _curve(key: str, words: Mapping[str, Any], points: list[dict[str, Any]]) -> dict[str, Any]:
+    first, last = words["ends"]
+    level = points[-1]["level"] if points else None
+    return {"key": key, **words, "ends": [first, last if level is None else last.format(level)], "points": points}
 
 
 def _proposed(selection: Selection, details: Mapping[str, Any]) -> dict[str, Any]:
@@ -284,7 +289,7 @@ def _tried(
     looked_at: int,
 ) -> str:
     meet = sum(selection.allows(row, free) for row in rows)
-    text = f"{len(record)} candidates are on record below, each with the reason why it was not chosen."
+    text = f"{len(record)} candidates are on record, each with the reason why it was not chosen."
     if looked_at:
         text += f" The search for them looked at {looked_at:,} further classifiers roughly."
     text += f" {meet} of the {len(record)} meet what was asked for on the people trained on."

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fairmargin import formatting
 from fairmargin.report.evidence import all_sections
-from fairmargin.report.sections import limits_of
+from fairmargin.report.sections import limits_of, profile_titles
+from fairmargin.tables.encoding import TAKEN_AS
 
 __all__ = ["show", "training_rows"]
 
+_LISTED = 12  # columns named on one line
 
-def show(summary: Mapping[str, Any]) -> None:
-    """Print a summary."""
+
+# Tables that were asked for by an option of their own, so that nobody has to ask twice.
+_ASKED_FOR = ("Within strata", "Since the earlier audit", "Other splits")
+
+
+def show(summary: Mapping[str, Any], verbose: bool = False) -> None:
+    """Print a summary: what a reader needs to decide or, if ``verbose``, everything.
+
+    The first part is the verdict with its answers, warnings, what was measured in training or the groups of an audit,
+    what was asked for by an option of its own, and where the rest is.
+    """
     from rich.console import Console
 
     # A pipe has no width: wide lines are better there than columns cut off.
@@ -25,10 +36,41 @@ def show(summary: Mapping[str, Any]) -> None:
         console.print(formatting.clean(line), style=style)
     for warning in summary["warnings"]:
         console.print(formatting.clean(f"warning: {warning}"), style="bold yellow")
-    parts[summary["kind"]](console, summary)
-    for note in summary["notes"]:
+    parts[summary["kind"]](console, summary, verbose)
+    for note in summary["notes"] if verbose else _other_notes(summary):
         console.print(formatting.clean(f"note: {note}"), style="dim")
+    if not verbose:
+        console.print(formatting.clean(_rest(summary)), style="dim")
     console.print(summary["disclaimer"], style="italic")
+
+
+def _other_notes(summary: Mapping[str, Any]) -> list[str]:
+    """Return the notes, with one line instead of one for each column about what columns were taken for."""
+    notes = [note for note in summary["notes"] if TAKEN_AS not in note]
+    columns = summary["data"].get("features") if len(notes) < len(summary["notes"]) else None
+    if columns:
+        kinds = {"numbers": [c for c in columns if c["kind"] == "number"]}
+        kinds["categories"] = [c for c in columns if c["kind"] != "number"]
+        listed = [f"as {kind}: {_some(c['name'] for c in found)}" for kind, found in kinds.items() if found]
+        notes.append(f"Columns taken {'; '.join(listed)}.")
+    return notes
+
+
+def _some(names: Iterable[Any]) -> str:
+    shown = [formatting.shorten(name, 40) for name in names]
+    more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
+    return ", ".join(shown[:_LISTED]) + more
+
+
+def _rest(summary: Mapping[str, Any]) -> str:
+    """Say what is not shown, and where it is."""
+    what = {
+        "audit": "Error rates, odds, scores, proxies and combinations",
+        "train": "Groups one by one, error rates, scores, calibration and what each column was taken for",
+        "frontier": "Groups one by one, error rates, scores, calibration, every candidate and why it was not chosen",
+    }[summary["kind"]]
+    where = "in the report" if summary["kind"] == "frontier" else "with --html FILE"
+    return f"{what}: {where}, or with --verbose."
 
 
 def _verdict(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -55,7 +97,7 @@ def _name(value: Any) -> str:
     return formatting.clean(formatting.shorten(value, 40))
 
 
-def _audit(console: Any, summary: Mapping[str, Any]) -> None:
+def _audit(console: Any, summary: Mapping[str, Any], verbose: bool) -> None:
     audit = summary["audit"]
     favourable = formatting.clean(f"favourable: {summary['settings'].get('positive', formatting.NONE)}")
     console.print(
@@ -68,16 +110,20 @@ def _audit(console: Any, summary: Mapping[str, Any]) -> None:
     for attribute in audit["attributes"]:
         console.print(_audit_table(attribute, audit["threshold"], console.width))
         console.print(_measures(attribute, audit["threshold"]))
-    _proxies(console, audit["proxies"])
-    _rules(console, audit["rules"])
-    _sections(console, summary)
+    if verbose:
+        _proxies(console, audit["proxies"])
+        _rules(console, audit["rules"])
+    _sections(console, summary, verbose)
 
 
-def _sections(console: Any, summary: Mapping[str, Any]) -> None:
-    """Print the further tables of an audit."""
+def _sections(console: Any, summary: Mapping[str, Any], verbose: bool) -> None:
+    """Print the further tables of a summary, or only those that were asked for."""
     from rich.text import Text
 
+    asked_for = (*_ASKED_FOR, *profile_titles(summary))
     for section in all_sections(summary):
+        if not verbose and section.title not in asked_for:
+            continue
         columns = [f"<{name}" if k in section.left else name for k, name in enumerate(section.columns)]
         table = _table(section.title, *columns)
         for row in section.rows:
@@ -158,7 +204,7 @@ def _rules(console: Any, rules: list[Mapping[str, Any]]) -> None:
     console.print(table)
 
 
-def _train(console: Any, summary: Mapping[str, Any]) -> None:
+def _train(console: Any, summary: Mapping[str, Any], verbose: bool) -> None:
     _study(console, summary)
     console.print(formatting.clean(f"asked for: {summary['settings'].get('constraint', 'none')}"))
     table = _table(
@@ -181,21 +227,26 @@ def _train(console: Any, summary: Mapping[str, Any]) -> None:
     console.print(table)
     shown = summary["test"] or summary["train"]
     console.print(f"deciding the same for everybody is right in {formatting.percent(shown['constant_accuracy'])}")
-    console.print("selection rates by group:")
-    for attribute in summary["audit"]["attributes"]:
-        console.print(_audit_table(attribute, summary["audit"]["threshold"], console.width))
-    _sections(console, summary)
+    if verbose:
+        console.print("selection rates by group:")
+        _groups(console, summary)
+    _sections(console, summary, verbose)
     console.print(f"certificate: {summary['proof']['text']}")
     for key in ("guarantee", "necessity"):
         if summary[key] is not None:
             console.print(formatting.clean(f"{key}: {summary[key]['statement']}"))
 
 
-def _frontier(console: Any, summary: Mapping[str, Any]) -> None:
+def _frontier(console: Any, summary: Mapping[str, Any], verbose: bool) -> None:
     _study(console, summary)
+    if verbose:
+        _groups(console, summary)
+    _sections(console, summary, verbose)
+
+
+def _groups(console: Any, summary: Mapping[str, Any]) -> None:
     for attribute in summary["audit"]["attributes"]:
         console.print(_audit_table(attribute, summary["audit"]["threshold"], console.width))
-    _sections(console, summary)
 
 
 def _study(console: Any, summary: Mapping[str, Any]) -> None:

@@ -53,6 +53,7 @@ def judge(
     of: str = "",
     counted: str = _ACCEPTED,
     requested: bool = True,
+    conditions: int = 1,
 ) -> dict[str, Any]:
     """Return the verdict on audited decisions.
 
@@ -72,6 +73,9 @@ def judge(
         What happens to the people whose rate is compared, in a word.
     requested : bool
         Whether the model was trained for this rule.
+    conditions : int
+        Among how many sets of people groups are compared (two for equalised odds): what may be sure to fail is
+        corrected for the comparisons of all of them.
 
     Returns
     -------
@@ -86,7 +90,7 @@ def judge(
     nothing = no_verdict(audit, subject)
     if nothing is not None:
         return found | nothing
-    judged = [_limits(audit, a, g, len(groups)) for a, g in groups]
+    judged = [_limits(audit, a, g, len(groups) * conditions) for a, g in groups]
     lowest = min(judged, key=lambda g: g["rule"])
     below = sorted((g for g in judged if g["rule"] < asked), key=lambda g: g["rule"])
     found |= {"p_rule": lowest["rule"], "low": lowest["low"], "high": lowest["high"], "below": below}

@@ -21,11 +21,12 @@ from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
 from fairmargin.tables.columns import MISSING_GROUP, find_column, is_number_column, value_as_text
 
-__all__ = ["LARGEST", "OTHER", "CategoryColumn", "NumberColumn", "TableEncoder", "choose_levels"]
+__all__ = ["LARGEST", "OTHER", "TAKEN_AS", "CategoryColumn", "NumberColumn", "TableEncoder", "choose_levels"]
 
 Array = NDArray[np.float64]
 
 OTHER = "(other)"
+TAKEN_AS = "was taken as"  # by which notes on what a column was taken for are known
 _WORDS = {"number": "a number", "category": "categories"}
 _MOST_CODES = 10  # as many different whole numbers may be codes; as for sensitive columns
 _MIN_IDENTIFIERS = 20  # so many whole numbers, all different, are hardly measurements
@@ -251,7 +252,7 @@ class TableEncoder:
             notes += said
             if column is not None:
                 columns.append(column)
-                taken.append(f"{shorten(name)!r} was taken as {_WORDS[kind]}: {reason}.")
+                taken.append(f"{shorten(name)!r} {TAKEN_AS} {_WORDS[kind]}: {reason}.")
                 suspects += [] if name in numeric or name in categorical else _suspicions(frame[name], kind)
         if not columns:
             raise DataError("No feature is left to learn from: all columns are constant or left out.")

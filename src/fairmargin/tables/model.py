@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
+from fairmargin.formatting import shorten
 from fairmargin.frames import as_pandas, in_library_of
 from fairmargin.tables.encoding import TableEncoder
 
@@ -17,8 +18,10 @@ __all__ = ["TabularModel"]
 
 Array = NDArray[np.float64]
 
+_SHOWN = 4  # columns named in the representation
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class TabularModel:
     """A fitted classifier with the encoding of its table: from a frame to decisions, without sensitive columns.
 
@@ -31,6 +34,14 @@ class TabularModel:
     labels: tuple[str, str]
     sensitive: tuple[str, ...]
     facts: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        columns = ", ".join(shorten(c.name, 20) for c in self.encoder.columns[:_SHOWN])
+        columns += ", ..." if len(self.encoder.columns) > _SHOWN else ""
+        return (
+            f"TabularModel({self.estimator!r}, {shorten(self.target, 40)} = {shorten(self.labels[1], 40)} from "
+            f"{len(self.encoder.columns)} columns ({columns}), fair to {', '.join(self.sensitive)})"
+        )
 
     def scores(self, frame: Any) -> Array:
         """Return ``f(x)`` of every row of a frame (pandas, polars, pyarrow)."""
