@@ -22,6 +22,7 @@ from fairmargin import (
 )
 from fairmargin.audit import audit
 from fairmargin.datasets import make_linear_synthetic
+from fairmargin.formatting import ratio_beside
 
 HOSTILE = "<script>alert(1)</script>$x^"
 
@@ -75,7 +76,7 @@ def test_fitted_estimators_show_certificate_and_rates(data):
     clf.fit(X, y, sensitive_features=z)
     html = clf._repr_html_()
     assert "Found by a search" in html
-    assert f"p%-rule on the people trained on: {clf.p_rule_:.1f}%" in html
+    assert f"p%-rule on the people trained on: {ratio_beside(clf.p_rule_, 80.0)}" in html
     for group in (HOSTILE, "b"):
         rate = np.mean(clf.predict(X)[z == group])
         assert clf.training_rates_["group", group] == pytest.approx(rate)
