@@ -112,7 +112,7 @@ def _text_named(X: Any) -> Iterator[None]:
     except ValueError as error:
         if "could not convert string" not in str(error):
             raise
-        kinds = getattr(X, "dtypes", None)
+        kinds: Any = getattr(X, "dtypes", None)
         pairs = kinds.items() if hasattr(kinds, "items") else ()
         where = [str(name) for name, kind in pairs if getattr(kind, "kind", "O") in "OUS"]
         columns = f" in {', '.join(map(repr, where[:5]))}{', ...' if len(where) > 5 else ''}" if where else ""
