@@ -9,7 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import ks_2samp
+from sklearn.base import clone
 from sklearn.metrics import precision_score, recall_score, roc_auc_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MinMaxScaler
 from statsmodels.stats.contingency_tables import mcnemar
 
 from fairmargin import FairLogisticRegression, PerformanceBound, io, p_rule
@@ -434,3 +437,26 @@ def test_training_writes_the_same_page(tmp_path, monkeypatch, study):
     assert summary["proposal"]["verdict"]["asked"] == 90.0
     for line in summary["proposal"]["lines"]:
         assert line["answer"].split(".")[0] in to_html(summary).replace("&#39;", "'")
+
+
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.CovarianceWarning")
+def test_a_pipeline_is_proposed_saved_and_trained_again(study, tmp_path):
+    """The same search behind a scaler: what is saved decides as what was proposed, also after training on all."""
+    pipe = make_pipeline(MinMaxScaler(), FairLogisticRegression())
+    model, summary = propose(study, pipe, n_points=3)
+    assert isinstance(model.estimator, Pipeline)
+    accepted = (model.scores(study.test.frame) >= 0).astype(int)
+    rule = p_rule(study.test.y, accepted, sensitive_features=study.test.sensitive, min_people=study.min_people)
+    assert summary["proposal"]["verdict"]["p_rule"] == pytest.approx(rule)
+    assert summary["settings"]["estimator"] == "MinMaxScaler() > FairLogisticRegression"
+    io.save(model, tmp_path / "m.json")
+    again = io.load(tmp_path / "m.json")
+    np.testing.assert_array_equal(again.scores(study.test.frame), model.scores(study.test.frame))
+    everybody = prepare(table_of_frame(make_credit_demo(1500), "demo"), **QUESTION, test_share=0.0)
+    whole = refit(model, everybody)
+    assert whole.estimator[0].n_samples_seen_ == everybody.people
+    assert "<html" in to_html(summary)
+    _, trained = train(
+        study, clone(pipe).set_params(fairlogisticregression__constraint=parse_constraint("p-rule=80"))
+    )
+    assert trained["proposal"]["verdict"]["asked"] == 80.0

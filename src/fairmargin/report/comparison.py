@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.decisions import mean_gain
+from fairmargin.pipelines import last_step
 from fairmargin.report.evaluation import evaluate, measured_by_frontier
 from fairmargin.report.plain import plain
 from fairmargin.report.proof import describe_proof
@@ -101,11 +102,12 @@ class Comparison:
 
 def classifier_objective(classifier: Any) -> float:
     """Return the training objective of a fitted classifier."""
-    return float(classifier.certificate_.objective)
+    return float(last_step(classifier).certificate_.objective)
 
 
 def certified(classifier: Any) -> dict[str, Any]:
     """Return certificate, what it proves, covariances and shadow prices of a fitted classifier."""
+    classifier = last_step(classifier)
     return {
         "proof": describe_proof(classifier),
         "certificate": plain(classifier.certificate_),
@@ -117,7 +119,7 @@ def certified(classifier: Any) -> dict[str, Any]:
 
 def necessity_of(classifier: Any) -> dict[str, Any] | None:
     """Return what a bound on the loss makes necessary, with its statement; None where nothing was asked."""
-    proved = getattr(classifier, "necessity_", None)
+    proved = getattr(last_step(classifier), "necessity_", None)
     return None if proved is None else {**plain(proved), "statement": proved.statement}
 
 
@@ -134,6 +136,7 @@ def labelled(series: pd.Series | None) -> list[dict[str, Any]]:
 
 def top_coefficients(clf: Any, before: Any, names: list[str]) -> list[dict[str, Any]]:
     """Return the largest coefficients, or the largest changes from those of ``before``; none for kernels."""
+    clf, before = last_step(clf), last_step(before)
     if "coef_" not in vars(clf) or np.size(clf.coef_) != len(names):
         return []
     after = np.ravel(clf.coef_)

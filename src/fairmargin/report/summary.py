@@ -12,6 +12,7 @@ from fairmargin.audit import Audit
 from fairmargin.audit.findings import TOO_FEW
 from fairmargin.decisions import RULES
 from fairmargin.formatting import people, percent, ratio_beside
+from fairmargin.pipelines import last_step
 from fairmargin.report.asked import Asked
 from fairmargin.report.candidates import Candidate, Selection, record_of
 from fairmargin.report.comparison import (
@@ -138,7 +139,7 @@ def training_summary(
         **certified(classifier),
         "guarantee": _guarantee(classifier),
         "necessity": necessity_of(classifier),
-        "unconstrained_covariance": labelled(classifier.unconstrained_covariance_),
+        "unconstrained_covariance": labelled(last_step(classifier).unconstrained_covariance_),
         "coefficients": top_coefficients(classifier, None, study.encoder.feature_names),
         "held_out": held_out,
         "audit": proposal.pop("audit"),
@@ -339,5 +340,5 @@ def _of_points(curves: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[st
 
 def _guarantee(classifier: Any) -> dict[str, Any] | None:
     """Return what was tested on people not used in training, with its statement; None where nothing was."""
-    tested = getattr(classifier, "guarantee_", None)
+    tested = getattr(last_step(classifier), "guarantee_", None)
     return None if tested is None else {**plain(tested), "statement": tested.statement}

@@ -26,6 +26,7 @@ from fairmargin.frontier import FairnessFrontier
 from fairmargin.metrics import cv_score, p_rule
 from fairmargin.notions import Notion, get_notion
 from fairmargin.performance import PerformanceBound
+from fairmargin.pipelines import fit_to_groups, last_step, with_constraint
 from fairmargin.report.asked import Asked
 from fairmargin.report.candidates import Candidate, Selection
 from fairmargin.report.summary import frontier_summary, training_summary
@@ -59,7 +60,7 @@ def train(
     Parameters
     ----------
     study : Study
-    estimator : unfitted classifier of this package
+    estimator : unfitted classifier of this package, or a pipeline to one
         It is fitted in place. A rule with a confidence is tested on the people held out.
     settings : dict, optional
         Further settings to record in the summary.
@@ -75,12 +76,13 @@ def train(
     safety_set = (study.test.X, study.test.sensitive, None, study.test.y)
     tested = {"safety_set": safety_set} if _tests_people(estimator, study) else {}
     with collected_warnings() as said, _few_threads(study), _named_columns(study):
-        estimator.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive, **tested)
-        free = None if estimator.constraint is None else clone(estimator).set_params(constraint=None)
+        fit_to_groups(estimator, study.train.X, study.train.y, sensitive_features=study.train.sensitive, **tested)
+        free = None if last_step(estimator).constraint is None else with_constraint(estimator, None)
         if free is not None:
             free.fit(study.train.X, study.train.y)
     if tested:
-        estimator.guarantee_ = replace(estimator.guarantee_, seed=study.settings["seed"])
+        tested_one = last_step(estimator)
+        tested_one.guarantee_ = replace(tested_one.guarantee_, seed=study.settings["seed"])
     return report_training(study, estimator, free, said, settings, gains)
 
 
@@ -137,7 +139,7 @@ def propose(
     Parameters
     ----------
     study : Study
-    estimator : unfitted classifier of this package
+    estimator : unfitted classifier of this package, or a pipeline to one
         Its constraint is ignored.
     selection : Selection, optional
         Which candidate is proposed; by default the most accurate one that reaches an 80%-rule.
@@ -158,10 +160,10 @@ def propose(
         See :func:`fairmargin.report.frontier_summary`.
     """
     selection = selection or Selection()
-    estimator = clone(estimator).set_params(constraint=None)
+    estimator = with_constraint(estimator, None)
 
     def fit(classifier: Any) -> None:
-        classifier.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+        fit_to_groups(classifier, study.train.X, study.train.y, sensitive_features=study.train.sensitive)
 
     with collected_warnings() as said, _few_threads(study), _named_columns(study):
         asked = PRuleBound(80, method=study.method, min_people=study.min_people)
@@ -233,7 +235,7 @@ def refit(model: TabularModel, everybody: Study) -> TabularModel:
         raise DataError("Prepare the study with test_share=0 to train on everybody.", field="test_share")
     again = clone(model.estimator)
     with collected_warnings() as said, _few_threads(everybody), _named_columns(everybody):
-        again.fit(everybody.train.X, everybody.train.y, sensitive_features=everybody.train.sensitive)
+        fit_to_groups(again, everybody.train.X, everybody.train.y, sensitive_features=everybody.train.sensitive)
     note = (
         f"Trained again on all {everybody.people:,} people. Measures are those of the model that was trained without "
         "the people held out."
@@ -282,7 +284,7 @@ def frontier_candidates(frontier: FairnessFrontier, origin: str) -> list[Candida
 
 def _tests_people(estimator: Any, study: Study) -> bool:
     """Whether the rule is to be tested on the people held out, whom nothing else has seen."""
-    constraint = estimator.constraint
+    constraint = last_step(estimator).constraint
     if not isinstance(constraint, PRuleBound) or constraint.confidence is None or constraint.guarantee != "exact":
         return False
     if not len(study.test):
@@ -337,13 +339,18 @@ def _named_columns(study: Study) -> Iterator[None]:
 
 
 def _settings(estimator: Any) -> dict[str, Any]:
-    parameters = estimator.get_params(deep=False)
-    return {"estimator": type(estimator).__name__, **{k: v if v is None else str(v) for k, v in parameters.items()}}
+    last = last_step(estimator)
+    parameters = last.get_params(deep=False)
+    steps = [] if last is estimator else [str(step) for step in estimator[:-1].named_steps.values()]
+    return {
+        "estimator": " > ".join([*steps, type(last).__name__]),
+        **{k: v if v is None else str(v) for k, v in parameters.items()},
+    }
 
 
 def _ties(estimator: Any) -> list[str]:
     """Return a note on people whose decision would have depended on rounding."""
-    ties = getattr(estimator, "n_ties_", 0)
+    ties = getattr(last_step(estimator), "n_ties_", 0)
     return [f"{ties:,} people had a score of zero up to rounding and were decided together."] if ties else []
 
 
@@ -362,7 +369,7 @@ def _asked(estimator: Any) -> Asked:
 
 def _main_constraint(estimator: Any) -> Any:
     """Return the constraint that a verdict is about: of a list the first rule, the first bound, or else the first."""
-    asked = estimator.constraint
+    asked = last_step(estimator).constraint
     if not isinstance(asked, list | tuple):
         return asked() if isinstance(asked, type) else asked
     found = (c for kind in (PRuleBound, CovarianceBound, Constraint) for c in asked if isinstance(c, kind))
@@ -462,7 +469,7 @@ def ask_questions(
     answers = []
     for key, question, remark, constraint in questions:
         progress(question)
-        classifier = clone(estimator).set_params(constraint=constraint)
+        classifier = with_constraint(estimator, constraint)
         try:
             with _named_candidate(question):
                 fit(classifier)
