@@ -10,7 +10,9 @@ resumed::
 """
 
 import argparse
+import itertools
 import json
+import multiprocessing
 import time
 import warnings
 from pathlib import Path
@@ -51,29 +53,31 @@ def fit_one(people, case, n, p, kind, draw):
 
 
 def jobs(draws, kinds):
-    for draw in range(draws):
-        for case in SETS:
-            for n in SIZES:
-                for p in LEVELS:
-                    for kind in kinds:
-                        if kind == "exact" or draw < PLAIN_DRAWS:
-                            yield case, n, p, kind, draw
+    """Return what to measure: the guarantee first in every draw, as that is what the number of draws is for."""
+    every = itertools.product(range(draws), sorted(kinds, key=lambda kind: kind != "exact"), SETS, SIZES, LEVELS)
+    return [
+        (case, n, p, kind, draw) for draw, kind, case, n, p in every if kind == "exact" or draw < PLAIN_DRAWS
+    ]
 
 
-def measure(draws, minutes, kinds):
+def measure(draws, minutes, kinds, workers):
     done = {tuple(row[k] for k in ("case", "n", "p", "kind", "draw")) for row in read()}
+    left = [job for job in jobs(draws, kinds) if job not in done]
     end = time.monotonic() + 60 * minutes
-    with FILE.open("a", encoding="utf-8") as file:
-        for job in jobs(draws, kinds):
-            if job in done:
-                continue
-            if time.monotonic() > end:
-                break
-            case, n, p, kind, draw = job
-            people = load(SETS[case][0]).of(SETS[case][1])
-            row = {"case": case, "n": n, "p": p, "kind": kind, "draw": draw, **fit_one(people, *job)}
+    with multiprocessing.Pool(workers) as pool, FILE.open("a", encoding="utf-8") as file:
+        for row in pool.imap_unordered(run_one, left):
             file.write(json.dumps(row) + "\n")
             file.flush()
+            if time.monotonic() > end:
+                break
+
+
+def run_one(job):
+    case, n, p, kind, draw = job
+    warnings.simplefilter("ignore")
+    with threadpool_limits(1):
+        people = load(SETS[case][0]).of(SETS[case][1])
+        return {"case": case, "n": n, "p": p, "kind": kind, "draw": draw, **fit_one(people, *job)}
 
 
 def read():
@@ -131,12 +135,11 @@ def main():
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--kinds", default="plain,exact,asymptotic")
+    parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--table", action="store_true", help="only write the table")
     options = parser.parse_args()
-    warnings.simplefilter("ignore")
     if not options.table:
-        with threadpool_limits(1):
-            measure(options.draws, options.minutes, options.kinds.split(","))
+        measure(options.draws, options.minutes, options.kinds.split(","), options.workers)
     write_table()
     print(table())
 

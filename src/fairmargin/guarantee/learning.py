@@ -174,7 +174,7 @@ def _decide(estimator: FairClassifier, task: Task, outcome: PRuleOutcome, X: Any
     if not hasattr(X, "columns"):  # checked and converted already: nothing to warn of
         trial.__dict__.pop("feature_names_in_", None)
     with ONE_AT_A_TIME:
-        trial._store(task, outcome, warn=False)
+        _, trial.certificate_ = trial._store_function(task, outcome)
     return trial.decision_function(X) >= 0
 
 

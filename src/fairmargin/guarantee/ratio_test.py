@@ -40,7 +40,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, gammaln, xlog1py, xlogy
+from scipy.special import betainc, gammaln
 from scipy.stats import norm
 
 from fairmargin.rate_statistics import proportion_limits
@@ -61,6 +61,7 @@ GAMMA = 1e-3  # probability that the interval of pi0 misses it, added to the p-v
 _FIRST_CELLS = 8  # of that interval; those that matter are divided further
 _RESOLUTION = 5e-4  # of p-values, on the safe side: a hundredth of a level of 5%
 _TAIL = 1e-10  # probability of counts of group 0 that are not looked at, but added
+_MASSES_PER_TAIL = 20  # probabilities of one count that take as long as one incomplete beta function
 _TIE = 1e-9  # statistics this close count as equal: outcomes are added, never lost, to rounding
 
 
@@ -124,7 +125,8 @@ class _Region:
         self.x0 = np.arange(first, last + 1)
         least = self._critical(t * (1.0 - _TIE))
         self.least = np.minimum.accumulate(least[::-1])[::-1]
-        self.choices = gammaln(n0 + 1) - gammaln(self.x0 + 1) - gammaln(n0 - self.x0 + 1)
+        self.masses = _Masses(n0, self.x0)
+        self.tails = _Tails(n1, self.least)
 
     @classmethod
     def of(cls, x1: int, n1: int, x0: int, n0: int, rho: float) -> _Region | None:
@@ -156,12 +158,43 @@ class _Region:
 
     def bound(self, low: Array, high: Array) -> Array:
         """Return an upper bound on the probability of the region for ``pi0`` in each cell ``[low, high]``."""
-        q = low[:, None]
-        mass = np.exp(self.choices + xlogy(self.x0, q) + xlog1py(self.n0 - self.x0, -q))
-        beyond = _at_least(self.least, self.n1, self.rho * high[:, None])
-        below = 1.0 - _at_least(self.x0[:1], self.n0, q)[:, 0]  # smaller counts of group 0: as if all were extreme
-        above = _at_least(self.x0[-1:] + 1, self.n0, q)[:, 0]
+        mass, beyond = self.masses.at(low), self.tails.at(self.rho * high)
+        below = 1.0 - _at_least(self.x0[0], self.n0, low)  # smaller counts of group 0: as if all were extreme
+        above = _at_least(self.x0[-1] + 1, self.n0, low)
         return (mass * beyond).sum(axis=1) + below + above * beyond[:, -1]
+
+
+class _Masses:
+    """``P(Bin(n, p) = k)`` for counts ``k`` of shape (m,) and several ``p`` of shape (c,), as (c, m)."""
+
+    def __init__(self, n: int, k: NDArray[np.int64]) -> None:
+        self.k, self.others = k, n - k
+        self.choices = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+    def at(self, p: Array) -> Array:
+        inside = np.clip(p, np.finfo(float).tiny, 1.0 - np.finfo(float).epsneg)[:, None]  # no 0 * log 0
+        return np.exp(self.choices + self.k * np.log(inside) + self.others * np.log1p(-inside))
+
+
+class _Tails:
+    """``P(Bin(n, p) >= k)`` for ascending ``k`` of shape (m,) and several ``p`` of shape (c,), as (c, m).
+
+    Where the counts lie close together, probabilities of single counts are added up from the last one.
+    """
+
+    def __init__(self, n: int, k: NDArray[np.int64]) -> None:
+        self.n, self.k = n, k
+        first, last = max(int(k[0]), 0), max(int(k[-1]), 0)
+        self.place = np.maximum(k, 0) - first
+        dense = last - first <= _MASSES_PER_TAIL * len(k)
+        self.between = _Masses(n, np.arange(first, last)) if dense else None
+
+    def at(self, p: Array) -> Array:
+        if self.between is None:
+            return _at_least(self.k, self.n, p[:, None])
+        last = _at_least(self.k[-1:], self.n, p[:, None])
+        ladder = np.concatenate([last, self.between.at(p)[:, ::-1]], axis=1).cumsum(axis=1)
+        return np.asarray(ladder[:, ::-1][:, self.place])
 
 
 def _at_least(k: Any, n: int, p: Any) -> Array:
