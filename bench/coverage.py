@@ -55,9 +55,7 @@ def fit_one(people, case, n, p, kind, draw):
 def jobs(draws, kinds):
     """Return what to measure: the guarantee first in every draw, as that is what the number of draws is for."""
     every = itertools.product(range(draws), sorted(kinds, key=lambda kind: kind != "exact"), SETS, SIZES, LEVELS)
-    return [
-        (case, n, p, kind, draw) for draw, kind, case, n, p in every if kind == "exact" or draw < PLAIN_DRAWS
-    ]
+    return [(case, n, p, kind, draw) for draw, kind, case, n, p in every if kind == "exact" or draw < PLAIN_DRAWS]
 
 
 def measure(draws, minutes, kinds, workers):

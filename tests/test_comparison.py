@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from fairmargin import p_rule
 from fairmargin.baselines import METHODS
 from fairmargin.cli import app
-from fairmargin.exceptions import DataError
+from fairmargin.exceptions import DataError, FavourableClassWarning
 from fairmargin.experiments import compare
 from fairmargin.experiments.cli import register
 from fairmargin.experiments.comparison import every_method
@@ -26,8 +26,8 @@ def people():
     n = 300
     sex, job = rng.choice(["f", "m"], n), rng.choice(["clerk", "cook"], n)
     frame = pd.DataFrame({"debt": rng.normal(size=n) + (sex == "m"), "job": job})
-    y = np.where(frame["debt"] + (job == "cook") + rng.logistic(size=n) > 0.8, "yes", "no")
-    return frame, y, pd.Series(sex, name="sex")
+    repaid = frame["debt"] + (job == "cook") + rng.logistic(size=n) > 0.8
+    return frame, repaid.to_numpy().astype(int), pd.Series(sex, name="sex")
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +59,11 @@ def test_what_is_measured_by_hand(people, found):
     row = found[0].rows.query("method == 'none' and split == 1").iloc[0]
     label, z = y[rows[1]], sex.iloc[rows[1]].to_numpy()
     assert row["accuracy"] == pytest.approx(np.mean(decided == label))
-    assert row["p_rule"] == pytest.approx(p_rule(label, decided, sensitive_features=z, pos_label="yes"))
-    assert row["fpr"] == pytest.approx(np.mean(decided[label == "no"] == "yes"))
-    assert row["fnr"] == pytest.approx(np.mean(decided[label == "yes"] == "no"))
-    assert row["rate sex=f"] == pytest.approx(np.mean(decided[z == "f"] == "yes"))
-    gap = [np.mean(decided[(label == "yes") & (z == g)] == "no") for g in "fm"]
+    assert row["p_rule"] == pytest.approx(p_rule(label, decided, sensitive_features=z, pos_label=1))
+    assert row["fpr"] == pytest.approx(np.mean(decided[label == 0] == 1))
+    assert row["fnr"] == pytest.approx(np.mean(decided[label == 1] == 0))
+    assert row["rate sex=f"] == pytest.approx(np.mean(decided[z == "f"] == 1))
+    gap = [np.mean(decided[(label == 1) & (z == g)] == 0) for g in "fm"]
     assert row["fnr_difference"] == pytest.approx(abs(gap[0] - gap[1]))
     assert 0.5 < row["auc"] < 1
 
@@ -172,7 +172,7 @@ def application():
 
 def test_the_command(application, people, tmp_path):
     frame, y, sex = people
-    frame.assign(sex=sex, repaid=y).to_csv(tmp_path / "people.csv", index=False)
+    frame.assign(sex=sex, repaid=np.where(y == 1, "yes", "no")).to_csv(tmp_path / "people.csv", index=False)
     asked = [str(tmp_path / "people.csv"), "-t", "repaid", "-p", "yes", "-s", "sex", "--splits", "1", "--jobs", "1"]
     asked += ["--method", "none", "--method", "reweighing", "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(application, ["compare", *asked])
@@ -210,3 +210,50 @@ def test_missing_values_are_imputed_for_methods_that_see_the_columns(people, tmp
     assert set(found.rows["method"]) == set(keys)
     assert (found.rows["error"] == "").all()
     assert found.rows["accuracy"].between(0.4, 1.0).all()
+
+
+def test_the_favourable_class_is_named_or_said(people, found, tmp_path):
+    frame, y, sex = people
+    words = np.where(y == 1, "good", "poor")
+    asked = {"sensitive_features": sex, "methods": QUICK, "n_splits": 2, "jobs": 1}
+    named = compare(frame, words, pos_label="good", out=tmp_path / "named", **asked)
+    columns = ["accuracy", "auc", "p_rule", "fpr", "rate sex=f"]
+    pd.testing.assert_frame_equal(named.table[columns], found[0].table[columns])
+    asked["methods"] = ["none"]
+    with pytest.warns(FavourableClassWarning, match="'poor' is taken as the favourable class") as heard:
+        compare(frame, words, out=tmp_path / "other", **asked)
+    assert heard[0].filename == __file__
+    with pytest.raises(ValueError, match="pos_label='fine' is not among the labels"):
+        compare(frame, words, pos_label="fine", out=tmp_path / "other", **asked)
+
+
+@pytest.mark.parametrize(
+    ("labels", "groups"),
+    [("Int64", "string"), ("boolean", "Int64"), ("category", "boolean")],
+)
+def test_nullable_columns(people, tmp_path, labels, groups):
+    frame, y, sex = people
+    holes = np.arange(len(frame)) % 9 == 0
+    X = pd.DataFrame(
+        {
+            "debt": frame["debt"].astype("Float64").mask(holes),
+            "age": pd.array(np.arange(len(frame)) % 40, dtype="Int64"),
+            "job": frame["job"].astype("string").mask(holes),
+            "owns": pd.array(np.arange(len(frame)) % 3 == 0, dtype="boolean"),
+            "rents": pd.Series(np.arange(len(frame)) % 4 == 0, dtype="boolean").mask(holes),
+            "town": pd.Categorical(np.where(holes, None, np.resize(["a", "b"], len(frame)))),
+        }
+    )
+    coded = (sex == "f").astype(int) if groups == "Int64" else (sex == "f") if groups == "boolean" else sex
+    keys = ["none", "p-rule", "reweighing", "two-nb", "situation-testing"]
+    asked = {"methods": keys, "n_splits": 1, "out": tmp_path, "jobs": 1}
+    result = compare(X, pd.Series(y).astype(labels), sensitive_features=coded.astype(groups), **asked)
+    assert (result.rows["error"] == "").all()
+    assert result.rows["accuracy"].between(0.4, 1.0).all()
+
+
+def test_missing_labels_are_said(people, tmp_path):
+    frame, y, sex = people
+    labels = pd.Series(y, dtype="Int64").mask(np.arange(300) < 3)
+    with pytest.raises(DataError, match="y has 3 missing values"):
+        compare(frame, labels, sensitive_features=sex, methods=["none"], n_splits=1, out=tmp_path, jobs=1)

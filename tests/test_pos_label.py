@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV
@@ -17,7 +18,7 @@ from fairmargin import (
     PRuleBound,
     io,
 )
-from fairmargin.baselines import DatasetConstraints, SituationTesting, SituationTestingCorrection
+from fairmargin.baselines import METHODS, PrejudiceRemover, SituationTesting, certify_disparate_impact
 from fairmargin.datasets import make_linear_synthetic
 from fairmargin.exceptions import FavourableClassWarning
 
@@ -73,21 +74,64 @@ def test_a_class_that_does_not_occur_is_refused(data):
         FairLogisticRegression(pos_label="yes").fit(X, words, sensitive_features=z)
 
 
-def test_compared_methods_that_favour_a_class_take_it_by_name(data):
+def compared(method, **more):
+    """Return a compared method that is fast on a few people; ``more`` are its parameters."""
+    fast = {"situation-testing": {"k": 5}, "fair-representations": {"n_init": 1, "max_iter": 20, "parity": 0.1}}
+    fast["fair-representations-by-group"] = fast["fair-representations"]
+    return method.make(LogisticRegression()).set_params(**fast.get(method.key, {}), **more)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.key)
+def test_compared_methods_take_the_favourable_class_by_name(data, method):
     X, words, codes, z = data
-    for make in (DatasetConstraints, lambda **more: SituationTestingCorrection(LogisticRegression(), k=5, **more)):
+    asked = {"sensitive_features": z}
+    decide = asked if method.capabilities.needs_z_at_prediction else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
         with pytest.warns(FavourableClassWarning, match="'denied' is taken as the favourable class") as heard:
-            make().fit(X, words, sensitive_features=z)
-        assert heard[0].filename == __file__
-        named = make(pos_label="approved").fit(X, words, sensitive_features=z)
-        coded = make().fit(X, codes, sensitive_features=z)
-        np.testing.assert_array_equal(named.predict(X) == "approved", coded.predict(X) == 1)
-        with pytest.raises(ValueError, match="is not among the labels"):
-            make(pos_label="maybe").fit(X, words, sensitive_features=z)
-    assert named.favourable_ == "approved"
-    assert set(named.labels_[named.promoted_]) == {"approved"}
-    np.testing.assert_array_equal(named.promoted_, coded.promoted_)
-    np.testing.assert_array_equal(named.classes_[(named.decision_function(X) > 0).astype(int)], named.predict(X))
+            compared(method).fit(X, words, **asked)
+        assert {w.filename for w in heard if w.category is FavourableClassWarning} == {__file__}
+        named = compared(method, pos_label="approved").fit(X, words, **asked)
+        coded = compared(method).fit(X, codes, **asked)
+    decided = named.predict(X, **decide)
+    assert np.mean((decided == "approved") == (coded.predict(X, **decide) == 1)) > 0.99  # to rounding
+    score = named.decision_function(X, **decide)
+    np.testing.assert_array_equal(named.classes_[(score >= 0).astype(int)], decided)
+    assert getattr(named, "favourable_", named.classes_[1]) == "approved"
+    with pytest.raises(ValueError, match="is not among the labels"):
+        compared(method, pos_label="maybe").fit(X, words, **asked)
+
+
+def test_labels_other_than_0_and_1_come_back_as_they_went_in(data):
+    """A wrapper of the prejudice remover wrote labels 0 and 1 whatever it had been given."""
+    X, _, codes, z = data
+    coded = PrejudiceRemover().fit(X, codes, sensitive_features=z)
+    named = PrejudiceRemover(pos_label=2).fit(X, codes + 1, sensitive_features=z)
+    bad = PrejudiceRemover(pos_label=1).fit(X, 2 - codes, sensitive_features=z)  # 1 is good and 2 is bad
+    decided = coded.predict(X, sensitive_features=z)
+    np.testing.assert_array_equal(named.predict(X, sensitive_features=z), decided + 1)
+    np.testing.assert_array_equal(bad.predict(X, sensitive_features=z), 2 - decided)
+    assert bad.classes_.tolist() == [2, 1]
+
+
+def test_changed_labels_are_the_favourable_ones(data):
+    X, words, codes, z = data
+    for method in ("massaging", "situation-testing"):
+        make = next(m for m in METHODS if m.key == method)
+        named = compared(make, pos_label="approved").fit(X, words, sensitive_features=z)
+        coded = compared(make).fit(X, codes, sensitive_features=z)
+        assert set(named.labels_[named.promoted_]) == {"approved"}
+        np.testing.assert_array_equal(named.promoted_, coded.promoted_)
+
+
+def test_the_certificate_takes_the_share_of_the_favourable_class(data):
+    X, words, codes, z = data
+    auditors = {"one": LogisticRegression()}
+    named = certify_disparate_impact(X, words, sensitive_features=z, auditors=auditors, pos_label="approved")
+    assert named.beta == certify_disparate_impact(X, codes, sensitive_features=z, auditors=auditors).beta
+    with pytest.warns(FavourableClassWarning):
+        other = certify_disparate_impact(X, words, sensitive_features=z, auditors=auditors)
+    assert other.beta != named.beta
 
 
 def test_situation_testing_knows_the_negative_decision(data):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_labels
+from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
 from fairmargin.baselines._meta import AwareClassifier
 from fairmargin.baselines._naive_bayes import (
     DiscreteFeatures,
@@ -35,18 +35,25 @@ class BalancedNaiveBayes(AwareClassifier, DiscreteFeatures):
     )
 
     def __init__(
-        self, *, n_bins: int = 10, smoothing: float = 1.0, step: float = 0.01, max_iter: int = 10_000
+        self,
+        *,
+        n_bins: int = 10,
+        smoothing: float = 1.0,
+        step: float = 0.01,
+        max_iter: int = 10_000,
+        pos_label: Any = None,
     ) -> None:
         self.n_bins = n_bins
         self.smoothing = smoothing
         self.step = step
         self.max_iter = max_iter
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Any:
         """Fit on ``X`` (n, d), a matrix or a frame of numbers and categories, ``y`` (n,) and z (n,)."""
         step = check_number(self.step, "step", positive=True)
         max_iter = check_count(self.max_iter, "max_iter")
-        label, classes = encode_labels(y, X)
+        label, classes = encode_favourable(y, X, self.pos_label)
         groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
         totals = cell_totals(group, label, groups, classes)
         self._discretiser, codes = self._discretise(X)

@@ -22,7 +22,6 @@ __all__ = [
     "cell_totals",
     "check_share",
     "encode_favourable",
-    "encode_labels",
     "positive_targets",
     "scores_of",
 ]
@@ -186,7 +185,7 @@ def _listed(values: Any, most: int = 5) -> str:
     return shown + (", ..." if len(values) > most else "")
 
 
-def encode_labels(y: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
+def _encode_labels(y: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return 0 or 1 for each row (n,), 1 being the positive class ``classes[1]``, and the classes (2,)."""
     labels = column_or_1d(y, warn=True)
     check_consistent_length(X, labels)
@@ -202,14 +201,14 @@ def encode_labels(y: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     return codes, classes
 
 
-def encode_favourable(y: Any, X: Any, pos_label: Any) -> tuple[np.ndarray, np.ndarray]:
+def encode_favourable(y: Any, X: Any, pos_label: Any, *, depth: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Return 1 for the favourable class and 0 for the other (n,), and the classes (2,), the favourable one second.
 
     It is ``pos_label`` or, by default, the later class in sorted order; with a ``FavourableClassWarning``, for the
-    caller of ``fit``, where the labels do not tell.
+    caller of ``fit``, where the labels do not tell. ``fit`` is ``depth`` calls above this function.
     """
-    codes, classes = encode_labels(y, X)
-    favourable = favourable_class(classes, pos_label, stacklevel=4)
+    codes, classes = _encode_labels(y, X)
+    favourable = favourable_class(classes, pos_label, stacklevel=3 + depth)
     return (codes, classes) if favourable == classes[1] else (1 - codes, classes[::-1])
 
 
@@ -254,12 +253,14 @@ def check_share(value: Any, name: str) -> float:
     return float(value)
 
 
-def scores_of(ranker: Any, X: Any, *, method: str) -> np.ndarray:
-    """Return the score (n,) of each row by a fitted classifier, higher for the positive class."""
+def scores_of(ranker: Any, X: Any, favourable: Any, *, method: str) -> np.ndarray:
+    """Return the score (n,) of each row by a fitted classifier, higher for the favourable class."""
+    second = ranker.classes_[1] == favourable
     if hasattr(ranker, "decision_function"):
-        return np.asarray(ranker.decision_function(X))
+        scores = np.asarray(ranker.decision_function(X))
+        return scores if second else -scores
     if hasattr(ranker, "predict_proba"):
-        return np.asarray(ranker.predict_proba(X))[:, 1]
+        return np.asarray(ranker.predict_proba(X))[:, int(second)]
     raise ValueError(
         f"{method} needs a score-based classifier, but {type(ranker).__name__} has neither "
         "decision_function nor predict_proba."

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from fairmargin.baselines._common import Capabilities, Groups, cell_totals, check_share, encode_labels, scores_of
+from fairmargin.baselines._common import Capabilities, Groups, cell_totals, check_share, encode_favourable, scores_of
 
 __all__ = [
     "AwareClassifier",
@@ -54,6 +54,10 @@ class PreparedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.estimator_.decision_function(X)
 
+    def _set_classes(self, classes: np.ndarray) -> None:
+        """Keep the classes, given with the favourable one second, in the order of the wrapped classifier."""
+        self.classes_, self.favourable_ = np.sort(classes), classes[1]
+
     @property
     def n_features_in_(self) -> int:
         """Number of features seen by the wrapped classifier."""
@@ -84,6 +88,7 @@ class RankedPeople:
     ----------
     label, group : (n,) of int
     classes : (2,)
+        The favourable one second.
     totals : (G, 2)
         People by group and label.
     score : (n,)
@@ -114,19 +119,20 @@ class RankingClassifier(PreparedClassifier):
         extensions=("polyvalent", "multiple"),
     )
 
-    def __init__(self, estimator: Any, *, strength: float = 1.0, ranker: Any = None) -> None:
+    def __init__(self, estimator: Any, *, strength: float = 1.0, ranker: Any = None, pos_label: Any = None) -> None:
         self.estimator = estimator
         self.strength = strength
         self.ranker = ranker
+        self.pos_label = pos_label
 
     def _rank(self, X: Any, y: Any, sensitive_features: Any) -> RankedPeople:
         """Check the arguments of ``fit``, train the ranker and return what it makes of the people."""
         strength = check_share(self.strength, "strength")
-        label, classes = encode_labels(y, X)
+        label, classes = encode_favourable(y, X, self.pos_label, depth=2)
         groups, group = Groups.learn(sensitive_features, X, method=type(self).__name__)
         totals = cell_totals(group, label, groups, classes)
         self.ranker_ = clone(self.estimator if self.ranker is None else self.ranker).fit(X, y)
-        score = scores_of(self.ranker_, X, method=type(self).__name__)
+        score = scores_of(self.ranker_, X, classes[1], method=type(self).__name__)
         return RankedPeople(label, classes, group, totals, score, strength)
 
 

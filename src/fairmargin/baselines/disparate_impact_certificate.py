@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 
-from fairmargin.baselines._common import BinaryGroups, cell_totals, check_share, encode_labels
+from fairmargin.baselines._common import BinaryGroups, cell_totals, check_share, encode_favourable
 from fairmargin.rate_statistics import proportion_limits
 from fairmargin.validation import check_count
 
@@ -60,6 +60,7 @@ def certify_disparate_impact(
     confidence: float = 0.95,
     cv: int = 5,
     random_state: int = 0,
+    pos_label: Any = None,
 ) -> DisparateImpactCertificate:
     """Certify that no classifier on ``X`` with the labels' share of positives can have disparate impact.
 
@@ -89,11 +90,14 @@ def certify_disparate_impact(
         Number of folds.
     random_state : int
         Of the folds.
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
     """
     tau, confidence = check_share(tau, "tau"), check_share(confidence, "confidence")
     if tau == 0 or confidence == 1:
         raise ValueError("tau must be positive, and confidence less than 1.")
-    label, classes = encode_labels(y, X)
+    label, classes = encode_favourable(y, X, pos_label)
     groups, group = BinaryGroups.learn(sensitive_features, X, method="certify_disparate_impact")
     totals = cell_totals(group, label, groups, classes)
     X = check_array(X, dtype=np.float64)

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from fairmargin.baselines._common import Capabilities, Groups, check_share, encode_labels
+from fairmargin.baselines._common import Capabilities, Groups, check_share, encode_favourable
 from fairmargin.baselines._frames import is_number, read_features
 from fairmargin.baselines._meta import AwareClassifier, wraps_one_with
 from fairmargin.baselines._row_chance import draw_by_row
@@ -241,13 +241,18 @@ class RepairedClassifier(AwareClassifier):
         Trained on the repaired features.
     repair, kind, ties, random_state
         As in `DisparateImpactRemover`.
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
 
     Attributes
     ----------
     estimator_ : fitted classifier
     remover_ : fitted DisparateImpactRemover
     classes_ : ndarray (2,)
-        The labels; ``classes_[1]`` is the positive class.
+        The labels in sorted order, as the wrapped classifier has them.
+    favourable_ : label
+        The class that is the positive decision.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -268,20 +273,22 @@ class RepairedClassifier(AwareClassifier):
         kind: str = "geometric",
         ties: str = "random",
         random_state: Any = 0,
+        pos_label: Any = None,
     ) -> None:
         self.estimator = estimator
         self.repair = repair
         self.kind = kind
         self.ties = ties
         self.random_state = random_state
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> RepairedClassifier:
         """Repair ``X`` (n, d) with the help of z (n,) or (n, k), and train on the result and ``y`` (n,)."""
-        _, classes = encode_labels(y, X)
+        _, classes = encode_favourable(y, X, self.pos_label)
         remover = DisparateImpactRemover(self.repair, kind=self.kind, ties=self.ties, random_state=self.random_state)
         repaired = remover.fit_transform(X, sensitive_features=sensitive_features)
         self.estimator_ = clone(self.estimator).fit(repaired, y)
-        self.remover_, self.classes_ = remover, classes
+        self.remover_, self.classes_, self.favourable_ = remover, np.sort(classes), classes[1]
         self.n_features_in_ = remover.n_features_in_
         if hasattr(remover, "feature_names_in_"):
             self.feature_names_in_ = remover.feature_names_in_

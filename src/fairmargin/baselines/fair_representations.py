@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_labels
+from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
 from fairmargin.baselines._meta import AwareClassifier
 from fairmargin.exceptions import TrivialClassifierWarning
 from fairmargin.validation import check_count, check_flag, check_number
@@ -153,11 +153,14 @@ class FairRepresentations(AwareClassifier):
         Relative change of the objective at which to stop.
     random_state : int, RandomState or None
         Of the restarts.
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
 
     Attributes
     ----------
     classes_ : ndarray (2,)
-        The labels; ``classes_[1]`` is the positive class.
+        The labels; ``classes_[1]`` is the favourable class.
     sensitive_values_ : ndarray (2,)
     prototypes_ : ndarray (K, d)
         In the units of the features.
@@ -193,6 +196,7 @@ class FairRepresentations(AwareClassifier):
         max_iter: int = 200,
         tol: float = 1e-6,
         random_state: Any = None,
+        pos_label: Any = None,
     ) -> None:
         self.n_prototypes = n_prototypes
         self.reconstruction = reconstruction
@@ -203,10 +207,11 @@ class FairRepresentations(AwareClassifier):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> FairRepresentations:
         """Fit on ``X`` (n, d), ``y`` (n,) and z (n,)."""
-        label, classes = encode_labels(y, X)
+        label, classes = encode_favourable(y, X, self.pos_label)
         groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
         X = validate_data(self, X, dtype=np.float64)
         cell_totals(group, label, groups, classes)

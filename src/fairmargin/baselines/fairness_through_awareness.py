@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairmargin.baselines._common import Capabilities, Groups, encode_labels
+from fairmargin.baselines._common import Capabilities, Groups, encode_favourable
 from fairmargin.baselines._meta import ScoredClassifier
 from fairmargin.validation import check_count, check_number
 
@@ -172,11 +172,14 @@ class FairnessThroughAwareness(ScoredClassifier):
         Most people in the linear program.
     random_state : int, RandomState or None
         Of the choice of anchors.
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
 
     Attributes
     ----------
     classes_ : ndarray (2,)
-        The labels; ``classes_[1]`` is the positive class.
+        The labels; ``classes_[1]`` is the favourable class.
     anchors_ : ndarray of int
         Rows of the training data in the linear program.
     probabilities_ : ndarray
@@ -203,6 +206,7 @@ class FairnessThroughAwareness(ScoredClassifier):
         divergence: str = "total_variation",
         n_anchors: int = 1000,
         random_state: Any = 0,
+        pos_label: Any = None,
     ) -> None:
         self.estimator = estimator
         self.scale = scale
@@ -210,14 +214,15 @@ class FairnessThroughAwareness(ScoredClassifier):
         self.divergence = divergence
         self.n_anchors = n_anchors
         self.random_state = random_state
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> FairnessThroughAwareness:
         """Fit on ``X`` (n, d) and ``y`` (n,); z, of any kind, is checked and not used."""
-        label, classes = encode_labels(y, X)
+        label, classes = encode_favourable(y, X, self.pos_label)
         if sensitive_features is not None:
             Groups.learn(sensitive_features, X, method=type(self).__name__)
         self.estimator_ = None if self.estimator is None else clone(self.estimator).fit(X, y)
-        chance = label.astype(float) if self.estimator_ is None else self.estimator_.predict_proba(X)[:, 1]
+        chance = label.astype(float) if self.estimator_ is None else self._chance(X, classes[1])
         X = validate_data(self, X, dtype=np.float64)
         self._mean, spread = X.mean(axis=0), X.std(axis=0)
         self._spread = np.where(spread > 0, spread, 1.0)
@@ -231,6 +236,12 @@ class FairnessThroughAwareness(ScoredClassifier):
             gain, 0.5 * (distances + distances.T), divergence=self.divergence
         )
         return self
+
+    def _chance(self, X: Any, favourable: Any) -> np.ndarray:
+        """Return the chance (n,) of the favourable label, as the wrapped classifier estimates it."""
+        assert self.estimator_ is not None
+        column = np.flatnonzero(self.estimator_.classes_ == favourable)[0]
+        return np.asarray(self.estimator_.predict_proba(X)[:, column])
 
     def _distances(self, X: np.ndarray) -> np.ndarray:
         """Return the distances (n, anchors) to the anchors."""

@@ -14,7 +14,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_labels
+from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
 from fairmargin.baselines._meta import ScoredClassifier
 from fairmargin.baselines._naive_bayes import DiscreteFeatures, LogLikelihoods, read_discrete
 from fairmargin.validation import check_count, check_number
@@ -72,11 +72,14 @@ class LatentNaiveBayes(ScoredClassifier, DiscreteFeatures):
         Relative change of the logarithm of the posterior at which to stop.
     max_iter : int
         Most iterations.
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
 
     Attributes
     ----------
     classes_ : ndarray (2,)
-        The labels; ``classes_[1]`` is the positive class.
+        The labels; ``classes_[1]`` is the favourable class.
     latent_ : ndarray (n,)
         ``P(L = +)`` of each person trained on, given features, group and label.
     log_posteriors_ : ndarray ``(n_iter_,)``
@@ -94,17 +97,26 @@ class LatentNaiveBayes(ScoredClassifier, DiscreteFeatures):
         needs_z_at_prediction=False,
     )
 
-    def __init__(self, *, n_bins: int = 10, smoothing: float = 1.0, tol: float = 1e-6, max_iter: int = 500) -> None:
+    def __init__(
+        self,
+        *,
+        n_bins: int = 10,
+        smoothing: float = 1.0,
+        tol: float = 1e-6,
+        max_iter: int = 500,
+        pos_label: Any = None,
+    ) -> None:
         self.n_bins = n_bins
         self.smoothing = smoothing
         self.tol = tol
         self.max_iter = max_iter
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> LatentNaiveBayes:
         """Fit on ``X`` (n, d), a matrix or a frame of numbers and categories, ``y`` (n,) and z (n,)."""
         tol = check_number(self.tol, "tol", positive=True)
         max_iter = check_count(self.max_iter, "max_iter")
-        label, classes = encode_labels(y, X)
+        label, classes = encode_favourable(y, X, self.pos_label)
         groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
         totals = cell_totals(group, label, groups, classes)
         self._discretiser, codes = self._discretise(X)

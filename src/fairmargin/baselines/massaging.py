@@ -41,12 +41,17 @@ class Massaging(RankingClassifier):
     ranker : classifier, optional
         Ranks people by ``decision_function`` or ``predict_proba``; by default a clone of ``estimator``. (The authors
         ranked by naive Bayes.)
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
 
     Attributes
     ----------
     estimator_, ranker_ : fitted classifiers
     classes_ : ndarray (2,)
-        The labels; ``classes_[1]`` is the positive class.
+        The labels in sorted order, as the wrapped classifier has them.
+    favourable_ : label
+        The class that is the positive decision.
     labels_ : ndarray (n,)
         The labels that the classifier was trained on.
     promoted_, demoted_ : ndarray of int
@@ -64,7 +69,7 @@ class Massaging(RankingClassifier):
         label[self.promoted_], label[self.demoted_] = 1, 0
         self.labels_ = people.classes[label]
         self.estimator_ = clone(self.estimator).fit(X, self.labels_)
-        self.classes_ = people.classes
+        self._set_classes(people.classes)
         return self
 
 

@@ -35,11 +35,14 @@ class ModifiedNaiveBayes(BalancedNaiveBayes):
         Share of a count that is moved in each step.
     max_iter : int
         Most steps of balancing.
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
 
     Attributes
     ----------
     classes_ : ndarray (2,)
-        The labels; ``classes_[1]`` is the positive class.
+        The labels; ``classes_[1]`` is the favourable class.
     sensitive_values_ : ndarray (2,)
         The values of the sensitive attribute, in the order of the rows of ``counts_``.
     counts_ : ndarray (2, 2)

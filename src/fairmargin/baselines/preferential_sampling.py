@@ -44,12 +44,17 @@ class PreferentialSampling(RankingClassifier):
         How much of the way to independence to go; 1 is the method as published, 0 leaves the data alone.
     ranker : classifier, optional
         Ranks people by their score; by default a clone of ``estimator``.
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
 
     Attributes
     ----------
     estimator_, ranker_ : fitted classifiers
     classes_ : ndarray (2,)
-        The labels; ``classes_[1]`` is the positive class.
+        The labels in sorted order, as the wrapped classifier has them.
+    favourable_ : label
+        The class that is the positive decision.
     copies_ : ndarray (n,) of int
         How often each row of the training data was used.
     """
@@ -60,7 +65,7 @@ class PreferentialSampling(RankingClassifier):
         self.copies_ = _copies(people)
         rows = np.repeat(np.arange(len(people.label)), self.copies_)
         self.estimator_ = clone(self.estimator).fit(_safe_indexing(X, rows), _safe_indexing(y, rows))
-        self.classes_ = people.classes
+        self._set_classes(people.classes)
         return self
 
 

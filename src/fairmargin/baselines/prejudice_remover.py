@@ -17,7 +17,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_labels
+from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
 from fairmargin.baselines._meta import AwareClassifier
 
 __all__ = ["PrejudiceRemover"]
@@ -173,11 +173,14 @@ class PrejudiceRemover(AwareClassifier):
     tol : float
         The search ends when no component of the gradient is larger, per unit of weight and in variables
         that do not depend on the scale of the features.
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
 
     Attributes
     ----------
     classes_ : ndarray (2,)
-        The labels; ``classes_[1]`` is the positive class.
+        The labels; ``classes_[1]`` is the favourable class.
     sensitive_values_ : ndarray (2,)
         The values of the sensitive attribute, in the order of the rows of ``coef_``.
     coef_ : ndarray (2, d)
@@ -197,16 +200,25 @@ class PrejudiceRemover(AwareClassifier):
         needs_z_at_prediction=True,
     )
 
-    def __init__(self, eta: float = 1.0, *, C: float = 1.0, max_iter: int = 1000, tol: float = 1e-6) -> None:
+    def __init__(
+        self,
+        eta: float = 1.0,
+        *,
+        C: float = 1.0,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        pos_label: Any = None,
+    ) -> None:
         self.eta = eta
         self.C = C
         self.max_iter = max_iter
         self.tol = tol
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> PrejudiceRemover:
         """Fit on ``X`` (n, d), ``y`` (n,) and z (n,), with optional weights (n,)."""
         self._check_parameters()
-        label, classes = encode_labels(y, X)
+        label, classes = encode_favourable(y, X, self.pos_label)
         groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
         X = validate_data(self, X, dtype=np.float64)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

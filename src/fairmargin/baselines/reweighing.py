@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _check_sample_weight, has_fit_parameter
 
-from fairmargin.baselines._common import Capabilities, Groups, cell_totals, check_share, encode_labels
+from fairmargin.baselines._common import Capabilities, Groups, cell_totals, check_share, encode_favourable
 from fairmargin.baselines._meta import PreparedClassifier
 
 __all__ = ["Reweighing"]
@@ -38,12 +38,17 @@ class Reweighing(PreparedClassifier):
         Its ``fit`` takes ``sample_weight``; of a pipeline, the last step's does.
     strength : float in [0, 1]
         How much of the way to independence to go; 1 is the method as published, 0 leaves the weights alone.
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
 
     Attributes
     ----------
     estimator_ : fitted classifier
     classes_ : ndarray (2,)
-        The labels; ``classes_[1]`` is the positive class.
+        The labels in sorted order, as the wrapped classifier has them.
+    favourable_ : label
+        The class that is the positive decision.
     weights_ : ndarray (n,)
         The weight of each row of the training data.
     """
@@ -59,14 +64,15 @@ class Reweighing(PreparedClassifier):
         extensions=("polyvalent", "multiple"),
     )
 
-    def __init__(self, estimator: Any, *, strength: float = 1.0) -> None:
+    def __init__(self, estimator: Any, *, strength: float = 1.0, pos_label: Any = None) -> None:
         self.estimator = estimator
         self.strength = strength
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Reweighing:
         """Weigh ``X`` (n, d) and ``y`` (n,) with the help of z (n,) or (n, k), and train on the result."""
         strength = check_share(self.strength, "strength")
-        label, classes = encode_labels(y, X)
+        label, classes = encode_favourable(y, X, self.pos_label)
         groups, group = Groups.learn(sensitive_features, X, method=type(self).__name__)
         weight = _check_sample_weight(sample_weight, label, dtype=np.float64, ensure_non_negative=True)
         totals = cell_totals(group, label, groups, classes, weight)
@@ -74,7 +80,7 @@ class Reweighing(PreparedClassifier):
         self.weights_ = weight * (1.0 + strength * (expected / totals - 1.0))[group, label]
         estimator = clone(self.estimator)
         self.estimator_ = estimator.fit(X, y, **{_weight_parameter(estimator): self.weights_})
-        self.classes_ = classes
+        self._set_classes(classes)
         return self
 
 

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_labels
+from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
 from fairmargin.baselines._meta import ScoredClassifier
 from fairmargin.baselines._two_sided import minimise_two_sided
 from fairmargin.decisions import count_groups
@@ -69,11 +69,14 @@ class SearchFair(ScoredClassifier):
         How near the difference must come.
     max_iter : int
         Most classifiers to train.
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
 
     Attributes
     ----------
     classes_ : ndarray (2,)
-        The labels; ``classes_[1]`` is the positive class.
+        The labels; ``classes_[1]`` is the favourable class.
     coef_ : ndarray (1, d)
     intercept_ : ndarray (1,)
     penalty_ : float
@@ -103,6 +106,7 @@ class SearchFair(ScoredClassifier):
         notion: str = "selection_rate",
         tol: float = 1e-3,
         max_iter: int = 40,
+        pos_label: Any = None,
     ) -> None:
         self.difference = difference
         self.C = C
@@ -110,11 +114,12 @@ class SearchFair(ScoredClassifier):
         self.notion = notion
         self.tol = tol
         self.max_iter = max_iter
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> SearchFair:
         """Fit on ``X`` (n, d), ``y`` (n,) and z (n,)."""
         target, tol = self._check_parameters()
-        label, classes = encode_labels(y, X)
+        label, classes = encode_favourable(y, X, self.pos_label)
         groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
         X = validate_data(self, X, dtype=np.float64)
         cell_totals(group, label, groups, classes)

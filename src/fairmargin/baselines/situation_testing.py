@@ -186,7 +186,7 @@ class SituationTestingCorrection(PreparedClassifier):
         label[self.promoted_] = 1
         self.labels_ = asked.classes[label]
         self.estimator_ = clone(self.estimator).fit(X, self.labels_)
-        self.classes_, self.favourable_ = np.sort(asked.classes), asked.classes[1]
+        self._set_classes(asked.classes)
         return self
 
 

@@ -23,7 +23,7 @@ class TwoNaiveBayes(BalancedNaiveBayes):
 
     Parameters
     ----------
-    n_bins, smoothing, step, max_iter
+    n_bins, smoothing, step, max_iter, pos_label
         As in `ModifiedNaiveBayes`.
 
     Attributes

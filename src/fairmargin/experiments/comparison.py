@@ -45,6 +45,7 @@ from fairmargin.linear import FairLogisticRegression
 from fairmargin.metrics import cv_score, p_rule, positive_rates
 from fairmargin.sensitive import encode_sensitive
 from fairmargin.tables.encoding import TableEncoder
+from fairmargin.validation import favourable_class
 
 __all__ = ["Comparison", "choose_methods", "compare", "every_method"]
 
@@ -252,6 +253,7 @@ def compare(
     methods: Sequence[str] | None = None,
     n_splits: int = 5,
     test_share: float = 0.3,
+    pos_label: Any = None,
     out: str | Path = "comparison",
     jobs: int = 2,
     fresh: bool = False,
@@ -267,7 +269,7 @@ def compare(
         Features; categories are encoded by :class:`fairmargin.tables.encoding.TableEncoder`, learnt from the
         training people of each split.
     y : array (n,)
-        Labels of two classes; the later one in sorted order is the favourable one.
+        Labels of two classes.
     sensitive_features : array, series or frame (n,) or (n, k)
     matrix : array (n, m), optional
         The features as numbers, where they are encoded already.
@@ -276,6 +278,9 @@ def compare(
     n_splits : int
         Number of splits; the number of a split is its seed.
     test_share : float
+    pos_label : label, optional
+        The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
+        labels are 0 and 1, -1 and 1, or False and True.
     out : path
         Gets ``units`` (finished work), ``rows.csv``, ``table.csv``, ``table.md``, ``comparison.png`` and ``.svg``.
     jobs : int
@@ -287,7 +292,7 @@ def compare(
     """
     if n_splits < 1 or not 0 < test_share < 1 or jobs < 1:
         raise DataError("compare needs at least one split and one job, and a test share between 0 and 1.")
-    people = _checked(X, y, sensitive_features, matrix)
+    people = _checked(X, y, sensitive_features, matrix, pos_label)
     chosen, skipped = _fitting(choose_methods(methods), people.sensitive)
     folder = Path(out)
     store = Store(folder / "units")
@@ -307,12 +312,10 @@ def compare(
     return found
 
 
-def _checked(X: Any, y: Any, sensitive_features: Any, matrix: Any) -> _People:
+def _checked(X: Any, y: Any, sensitive_features: Any, matrix: Any, pos_label: Any) -> _People:
     frame = X.reset_index(drop=True) if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
-    frame = frame.set_axis([str(name) for name in frame], axis=1)
-    classes, label = np.unique(np.asarray(y), return_inverse=True)
-    if len(classes) != 2:
-        raise DataError(f"Classification is binary: y must have two classes, got {len(classes)}.")
+    frame = frame.set_axis([str(name) for name in frame], axis=1).apply(_plain)
+    label = _checked_labels(y, pos_label)
     sensitive = encode_sensitive(sensitive_features, len(label))
     numeric = [a.name for a in sensitive.attributes if a.codes is None]
     if numeric:
@@ -321,7 +324,27 @@ def _checked(X: Any, y: Any, sensitive_features: Any, matrix: Any) -> _People:
     numbers = None if matrix is None else np.asarray(matrix, dtype=float)
     if len(frame) != len(label) or (numbers is not None and len(numbers) != len(label)):
         raise DataError("X, matrix and y must have as many rows.")
-    return _People(frame, label.astype(np.int64), pd.DataFrame(words).astype(str), numbers)
+    return _People(frame, label, pd.DataFrame(words).astype(str), numbers)
+
+
+def _checked_labels(y: Any, pos_label: Any) -> NDArray[np.int64]:
+    """Return 1 for the favourable class and 0 for the other, (n,)."""
+    codes, classes = pd.factorize(np.asarray(y), sort=True)
+    if (codes < 0).any():
+        raise DataError(f"y has {np.count_nonzero(codes < 0)} missing values; leave these people out.")
+    if len(classes) != 2:
+        raise DataError(f"Classification is binary: y must have two classes, got {len(classes)}.")
+    return (classes[codes] == favourable_class(classes, pos_label, stacklevel=5)).astype(np.int64)
+
+
+def _plain(column: pd.Series) -> pd.Series:
+    """Return a column with one kind of missing value: nan among numbers, None among words and truth values."""
+    if is_number(column):
+        return column.astype(np.float64)
+    if isinstance(column.dtype, pd.CategoricalDtype) or not column.isna().any():
+        return column.astype(bool) if pd.api.types.is_bool_dtype(column) else column
+    words = column.astype(object)
+    return words.where(words.isna(), words.astype(str)).where(words.notna(), None)
 
 
 def choose_methods(keys: Sequence[str] | None = None) -> list[Method]:
