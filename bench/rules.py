@@ -25,12 +25,18 @@ SETS = {
     "COMPAS, race": lambda: load("COMPAS").of("race"),
     "made, 6,000 x 20": lambda: made(6_000, 20, seed=1),
 }
+SLOW, REPEATS = 1.0, 5  # seconds in all after which a fit is not repeated, and how often at most
 FILE = Path(__file__).resolve().parent / "RULES.md"
 
 
 def timed(work):
-    start = time.process_time()
-    return work(), time.process_time() - start
+    """Return what a fit gives and its CPU seconds; of a fast one, those of the fastest of several."""
+    took = []
+    while not took or (sum(took) < SLOW and len(took) < REPEATS):
+        start = time.process_time()
+        answer = work()
+        took.append(time.process_time() - start)
+    return answer, min(took)
 
 
 def measure(people, seed):

@@ -25,6 +25,8 @@ from fairmargin.baselines import Massaging, PreferentialSampling, PrejudiceRemov
 from fairmargin.baselines.prejudice_remover import _Group, _Objective
 from fairmargin.datasets import load_adult, make_linear_synthetic
 
+pytestmark = pytest.mark.filterwarnings("ignore::fairmargin.exceptions.FavourableClassWarning")  # test_pos_label.py
+
 METHODS = [
     PreferentialSampling(LogisticRegression()),
     Massaging(LogisticRegression()),

@@ -6,6 +6,7 @@ order of the rows, so that every label has people of both groups.
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import _num_samples
 
@@ -14,9 +15,14 @@ from fairmargin.baselines import (
     FairnessThroughAwareness,
     FairRepresentations,
     LatentNaiveBayes,
+    Massaging,
     ModifiedNaiveBayes,
+    PreferentialSampling,
     PrejudiceRemover,
+    RepairedClassifier,
+    Reweighing,
     SearchFair,
+    SituationTestingCorrection,
     TwoNaiveBayes,
 )
 
@@ -61,6 +67,7 @@ def _decide(inner):
     return decide
 
 
+BASE = {"estimator": LogisticRegression()}
 CASES = {
     "LatentNaiveBayes": (LatentNaiveBayes, False, {}),
     "ModifiedNaiveBayes": (ModifiedNaiveBayes, True, {}),
@@ -70,6 +77,11 @@ CASES = {
     "FairRepresentations": (FairRepresentations, False, {"n_prototypes": 3, "parity": 0.01, "random_state": 0}),
     "FairnessThroughAwareness": (FairnessThroughAwareness, False, {"scale": 1.0}),
     "PrejudiceRemover": (PrejudiceRemover, True, {}),
+    "Massaging": (Massaging, False, BASE),
+    "Reweighing": (Reweighing, False, BASE),
+    "PreferentialSampling": (PreferentialSampling, False, BASE),
+    "SituationTestingCorrection": (SituationTestingCorrection, False, BASE | {"k": 1}),
+    "RepairedClassifier": (RepairedClassifier, True, BASE),
 }
 
 

@@ -89,7 +89,9 @@ def test_what_is_found_is_a_stationary_point(people):
 def test_labels_of_any_kind(people, labels):
     X, y, z = people
     named = np.where(y == 1, labels[1], labels[0])
-    model = FairRepresentations(4, parity=0.1, random_state=0).fit(X, named, sensitive_features=z)
+    model = FairRepresentations(4, parity=0.1, random_state=0, pos_label=labels[1]).fit(
+        X, named, sensitive_features=z
+    )
     assert set(model.predict(X)) == set(labels)
     assert model.score(X, named) > 0.7
 

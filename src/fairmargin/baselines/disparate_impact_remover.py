@@ -302,14 +302,17 @@ class RepairedClassifier(AwareClassifier):
 
     def predict(self, X: Any, *, sensitive_features: Any = None) -> Any:
         """Predict the class (n,) of each row of ``X`` (n, d), given its values of the sensitive attributes."""
-        return self.estimator_.predict(self._repaired(X, sensitive_features))
+        repaired = self._repaired(X, sensitive_features)
+        return self.estimator_.predict(repaired)
 
     @available_if(wraps_one_with("predict_proba"))
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Any:
         """Predict the probability (n, 2) of each class, given the values of the sensitive attributes."""
-        return self.estimator_.predict_proba(self._repaired(X, sensitive_features))
+        repaired = self._repaired(X, sensitive_features)
+        return self.estimator_.predict_proba(repaired)
 
     @available_if(wraps_one_with("decision_function"))
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> Any:
         """Return the score (n,) of each row, given the values of the sensitive attributes."""
-        return self.estimator_.decision_function(self._repaired(X, sensitive_features))
+        repaired = self._repaired(X, sensitive_features)
+        return self.estimator_.decision_function(repaired)

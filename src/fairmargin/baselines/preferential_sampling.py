@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, indexable
 
 from fairmargin.baselines._common import positive_targets
 from fairmargin.baselines._meta import RankedPeople, RankingClassifier
@@ -64,7 +64,7 @@ class PreferentialSampling(RankingClassifier):
         people = self._rank(X, y, sensitive_features)
         self.copies_ = _copies(people)
         rows = np.repeat(np.arange(len(people.label)), self.copies_)
-        self.estimator_ = clone(self.estimator).fit(_safe_indexing(X, rows), _safe_indexing(y, rows))
+        self.estimator_ = clone(self.estimator).fit(*(_safe_indexing(part, rows) for part in indexable(X, y)))
         self._set_classes(people.classes)
         return self
 

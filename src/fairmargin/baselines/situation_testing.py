@@ -189,6 +189,11 @@ class SituationTestingCorrection(PreparedClassifier):
         self._set_classes(asked.classes)
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False  # distances are of columns
+        return tags
+
 
 class _Columns(BaseEstimator):
     """Stands for an estimator whose number and names of features are those of the wrapped one."""

@@ -230,7 +230,8 @@ def _make_b(results: Results) -> Output:
         columns={"train_p_rule": "p%-rule (%)", "train_accuracy": "accuracy (%)", "method": "Method"}
     )
     shown = shown.assign(Data=shown["dataset"].map(lambda d: SETS[d].title))
-    shown = shown[["Data", "Method", "C", "accuracy (%)", "p%-rule (%)"]].round(1)
+    shown = shown[["Data", "Method", "C", "accuracy (%)", "p%-rule (%)"]]
+    shown = shown.round({"accuracy (%)": 1, "p%-rule (%)": 1})
     return Output({"fig2b": figure}, numbers, {"Zero covariance under other penalties (training)": shown}, claims)
 
 
