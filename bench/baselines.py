@@ -3,12 +3,13 @@
 import contextlib
 import importlib
 import logging
+import resource
 import warnings
 
 import numpy as np
 import pandas as pd
 from findings import seconds, times
-from harness import apart, median, timed
+from harness import apart
 from people import load, split
 from sklearn.linear_model import LogisticRegression
 
@@ -17,6 +18,7 @@ from fairmargin import baselines
 TITLE = "The methods of the paper's Table 1 beside AIF360 and EthicML"
 BUDGET = (420, 60)
 PATIENCE = (40, 8)  # seconds after which a fit is stopped
+RUNS, ENOUGH = 7, 5.0  # fits at most, and seconds after which there is no further one
 SIZE = (2000, 1000)  # people: some references take minutes for more
 PEERS = ("aif360.algorithms.preprocessing", "aif360.algorithms.inprocessing", "ethicml.models")
 
@@ -48,7 +50,8 @@ def run(found, budget):
                 slower.append(f"{name} ({package})")
             rows.append((name, package, shown(mine), shown(peer), ratio(mine, peer)))
     found.text(
-        f"Adult, sex, {len(train):,} people. Each fit in a process of its own, the median of up to three. Where a "
+        f"Adult, sex, {len(train):,} people. Each fit in a process of its own, processor seconds, the fewest "
+        "of up to seven runs. Where a "
         "method only prepares data, the same logistic regression is trained afterwards, except for EthicML's "
         "reweighting, which trains its own. Every implementation has its own defaults: for fair representations the "
         "objectives and the stopping rules differ, and the ratio compares what a user gets, not equal work."
@@ -73,17 +76,27 @@ def prepare(people):
             convert(people)
 
 
+def processor_seconds(work):
+    """Return the processor seconds of some work, with those of the processes that it starts and waits for."""
+
+    def used():
+        both = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return sum(usage.ru_utime + usage.ru_stime for usage in both)
+
+    before = used()
+    work()
+    return used() - before
+
+
 def repeated(work, budget, quick):
-    """Return the median seconds of up to three runs apart, or the error."""
+    """Return the fewest processor seconds of several runs apart, or the error; slow ones are run once."""
     runs = []
-    for _ in range(1 if quick else 3):
-        answer = apart(lambda: timed(work)[1], PATIENCE[int(quick)])
+    while not runs or (len(runs) < RUNS and sum(runs) < ENOUGH and budget.left > 0 and not quick):
+        answer = apart(lambda: processor_seconds(work), PATIENCE[int(quick)])
         if "error" in answer:
             return answer
         runs.append(answer["value"])
-        if budget.left <= 0 or runs[0] > 5:
-            break
-    return {"seconds": median(runs)}
+    return {"seconds": min(runs)}
 
 
 def shown(answer):
