@@ -225,6 +225,11 @@ def test_the_encoding_is_learnt_from_training_only():
     assert study.encoder.columns[0].mean != pytest.approx(people["age"].mean(), rel=1e-9)
 
 
+def test_all_missing_sensitive_columns_are_named_at_once():
+    with pytest.raises(DataError, match="no sensitive columns 'sx', 'origine'; the columns are age, note, sex"):
+        prepare(table_of_frame(PEOPLE, "people"), target="note", sensitive=["sx", "origine", "sex"])
+
+
 def test_the_nearest_name_is_suggested():
     frame = pd.DataFrame(columns=["native_country", "hours_per_week", "x" * 300])
     for wrong, right in (

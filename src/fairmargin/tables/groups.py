@@ -30,6 +30,12 @@ _MAX_CODES = 10  # numbers of more distinct values than this are measurements, n
 
 def find_sensitive_columns(frame: pd.DataFrame, names: Sequence[str], target: str | None = None) -> list[str]:
     """Return the sensitive columns of a frame; raise unless there are some, all different and none is the target."""
+    missing = [name for name in names if name not in frame.columns]
+    if len(missing) > 1:
+        listed = ", ".join(repr(shorten(name, 30)) for name in missing)
+        known = ", ".join(shorten(column, 30) for column in frame.columns[:12])
+        more = ", ..." if frame.shape[1] > 12 else ""
+        raise DataError(f"There are no sensitive columns {listed}; the columns are {known}{more}.", field="sensitive")
     found = [find_column(frame, name, "sensitive column", field="sensitive") for name in names]
     if not found:
         raise DataError("Name at least one sensitive column.", field="sensitive")
