@@ -104,11 +104,8 @@ def shown(answer):
 
 
 def ratio(mine, peer):
-    if "seconds" not in mine:
-        return ""
-    if "stopped" in peer:
-        return f"over {peer['stopped'] / mine['seconds']:.0f}"
-    return times(peer["seconds"] / mine["seconds"]) if "seconds" in peer else ""
+    both = "seconds" in mine and "seconds" in peer  # one that was stopped by the clock has no processor seconds
+    return times(peer["seconds"] / mine["seconds"]) if both else ""
 
 
 def works(people):
