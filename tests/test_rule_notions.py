@@ -20,6 +20,7 @@ from fairmargin.decisions import count_groups
 from fairmargin.exceptions import DataError
 from fairmargin.formulations.prule.families import DecisionFamily
 from fairmargin.formulations.prule.mistreatment import ErrorCovarianceFamily
+from fairmargin.formulations.prule.rates import SmoothedRates
 from fairmargin.guarantee.record import GroupRecord, Guarantee
 from fairmargin.guarantee.verdict import CountedDecisions, Question
 from fairmargin.notions import get_notion
@@ -52,7 +53,7 @@ def fit(data, constraint, estimator=FairLogisticRegression, **more):
 
 
 @every_notion
-@pytest.mark.parametrize("path", ["auto", "covariance", "decisions"])
+@pytest.mark.parametrize("path", ["auto", "covariance", "decisions", "rates"])
 def test_ratio_and_difference_are_reached_on_the_training_decisions(notion, path):
     data = X, y, z = people()
     free = fit(data, None)
@@ -76,9 +77,32 @@ def test_auto_is_never_behind_a_path(notion):
     data = X, y, _ = people(1500, seed=3)
     found = {
         path: fit(data, PRuleBound(difference=0.02, path=path, notion=notion)).score(X, y)
-        for path in ("auto", "covariance", "decisions")
+        for path in ("auto", "covariance", "decisions" if notion == "selection_rate" else "rates")
     }
     assert found["auto"] == max(found.values())
+
+
+def test_smoothed_rates_approach_each_other_under_several_conditions():
+    data = X, y, z = people(seed=5)
+    rule = PRuleBound(difference=0.01, notion="equalized_odds", path="rates")
+    task = FairLogisticRegression(constraint=rule)._prepare(X, y, None, z)
+    free = task.solve(task.problem.unconstrained())
+    family = SmoothedRates(task, free)
+    gaps = []
+    for candidate in family.steps(lambda rate, rest: np.full(len(rate), 0.01)):
+        assert candidate.solution.certificate.status == "solved"
+        smooth = 1.0 / (1.0 + np.exp(-candidate.point * candidate.solution.scores))
+        gaps.append([smooth[(y == v) & (z == "1")].mean() - smooth[(y == v) & (z == "0")].mean() for v in (1, 0)])
+    largest = np.abs(gaps).max(axis=1)
+    assert largest[0] > 0.1
+    assert largest.min() < 0.02  # 0.005 is aimed at, by tangents
+    model = fit(data, rule)
+    assert model.path_ == "rates"
+    assert model.multipliers_.isna().all()
+    assert cv_score(y, model.predict(X), sensitive_features=z, notion="equalized_odds") <= 0.01
+    frontier = FairnessFrontier(FairLogisticRegression(constraint=rule), n_points=3, which="p_rule")
+    table = frontier.fit(X, y, sensitive_features=z).table_
+    assert np.all(table["train_p_rule"] >= table["level"] - 1e-9)
 
 
 @pytest.mark.parametrize("notion", ["true_positive_rate", "equalized_odds"])

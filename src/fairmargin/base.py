@@ -111,7 +111,7 @@ _ATTRIBUTES = """
         With ``PRuleBound``: the p%-rule reached on the training data, in percent, by the constraint's notion,
     cv_score_ : float
         and the largest difference of the same rates.
-    path_ : {"unconstrained", "covariance", "decisions", "ccp"}
+    path_ : {"unconstrained", "covariance", "decisions", "rates", "ccp"}
         With ``PRuleBound``: the family of classifiers on which the classifier was found,
     path_point_ : float, pandas.Series or None
         where on it (a share of the unconstrained covariance, or a price per group),

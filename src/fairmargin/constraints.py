@@ -32,6 +32,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+_PATHS = ("auto", "covariance", "decisions", "rates", "ccp")
 _HIGHEST_CONFIDENCE = 0.998  # the exact test spends 0.001 of its level on an interval: here, half of it
 
 
@@ -334,13 +335,16 @@ class PRuleBound(Constraint):
     ----------
     p : float, optional
         In percent: 80 for the 80%-rule. Give either ``p`` or ``difference``.
-    path : {"auto", "covariance", "decisions", "ccp"}, default="auto"
+    path : {"auto", "covariance", "decisions", "rates", "ccp"}, default="auto"
         Which family of classifiers to search, besides the unconstrained classifier. ``"covariance"``: the classifiers
         of least loss for each covariance, from the unconstrained one's through zero to the other sign.
-        ``"decisions"``: cost-sensitive classifiers that pay for the gaps between the groups' rates.
-        ``"auto"`` returns the more accurate of these two on the training data. ``"ccp"``, of notions that depend on
-        labels: covariances of errors by the convex-concave procedure (Zafar et al., WWW 2017). On each, the
-        intercept is moved to the most accurate place that keeps the rule.
+        ``"decisions"``: cost-sensitive classifiers that pay for the gaps between the groups' rates. ``"rates"``: the
+        classifiers of least loss whose smoothed rates are alike, by sequential convex programming. ``"auto"`` returns
+        the more accurate, on the training data, of ``"covariance"`` and ``"decisions"``; where errors are counted, or
+        rates compared among some of the people or under several conditions, of ``"covariance"`` and ``"rates"``.
+        ``"ccp"``, of notions that depend on labels: covariances of errors by the convex-concave procedure (Zafar et
+        al., WWW 2017).
+        On each, the intercept is moved to the most accurate place that keeps the rule.
     method : {"one_vs_rest", "between_groups"}, default="one_vs_rest"
         As in :func:`fairmargin.p_rule`.
     difference : float, optional
@@ -428,8 +432,8 @@ class PRuleBound(Constraint):
             raise ValueError("PRuleBound needs p, a percentage from 0 to 100, or difference, e.g. difference=0.05.")
         else:
             check_percent(self.p)
-        if self.path not in ("auto", "covariance", "decisions", "ccp"):
-            raise ValueError(f"path must be 'auto', 'covariance', 'decisions' or 'ccp', got {self.path!r}.")
+        if self.path not in _PATHS:
+            raise ValueError(f"path must be one of {', '.join(map(repr, _PATHS))}, got {self.path!r}.")
         if self.path == "ccp" and not get_notion(self.notion).needs_labels:
             raise ValueError("path='ccp' bounds covariances of errors: name a notion that compares error rates.")
         if self.method not in ("one_vs_rest", "between_groups"):

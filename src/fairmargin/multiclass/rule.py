@@ -128,7 +128,7 @@ def _check_rule(constraint: PRuleBound, task: ClassTask) -> None:
     asked = {
         "confidence": constraint.confidence is not None,
         "smooth_below": constraint.smooth_below is not None,
-        "path='ccp'": constraint.path == "ccp",
+        f"path={constraint.path!r}": constraint.path in ("rates", "ccp"),
         "difference": constraint.difference is not None,
         "notion": get_notion(constraint.notion).name != "selection_rate",
     }

@@ -31,7 +31,7 @@ from fairmargin.partitioned.counts import Counted
 from fairmargin.partitioned.engines import engine_for
 from fairmargin.partitioned.points import describe_counted, make_point, table_row
 from fairmargin.partitioned.problem import PartitionedProblem
-from fairmargin.partitioned.prule import check_groups, sample_data, solve_levels
+from fairmargin.partitioned.prule import check_groups, followed_paths, sample_data, solve_levels
 from fairmargin.partitioned.solver import SAMPLE, solve_together
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, prepare
 from fairmargin.partitioned.training import check_estimator, open_source
@@ -180,14 +180,17 @@ def trace_levels(
     check_groups(posed, rule)
     task = posed.task
     X, labels, more = sample_data(study, posed)
-    twin = clone(shown)
-    twin.estimator.set_params(pos_label=task.data.classes.tolist()[1])
+    twins = [clone(shown) for _ in followed_paths(rule)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what holds of all rows is said later
-        twin.fit(X, labels, **more)
-    points = list({(e.path_, str(e.path_point_)): (e.path_, e.path_point_) for e in twin.estimators_}.values())
+        for twin, path in zip(twins, followed_paths(rule), strict=True):
+            followed = replace(rule, path=path)
+            twin.estimator.set_params(pos_label=task.data.classes.tolist()[1], constraint=followed)
+            twin.fit(X, labels, **more)
+    models = [e for twin in twins for e in twin.estimators_]
+    points = list({(e.path_, str(e.path_point_)): (e.path_, e.path_point_) for e in models}.values())
     free = task.solve(task.problem.unconstrained())
-    asked = twin.table_["level"].tolist()
+    asked = sorted({level for twin in twins for level in twin.table_["level"]})
     found = solve_levels(study, posed, rule, free, [("unconstrained", None), *points], asked)
     kept = [(level, outcome) for level, outcome in zip(asked, found, strict=True) if outcome.reached >= level]
     if not kept:
@@ -199,7 +202,7 @@ def trace_levels(
     outcomes = [outcome for _, outcome in kept]
     places = [{"level": level} for level, _ in kept]
     made = _assemble(study, posed, shown, places, bounds, outcomes, [outcome.counted for outcome in outcomes])
-    made.frontier.n_looked_at_ = twin.n_looked_at_
+    made.frontier.n_looked_at_ = sum(twin.n_looked_at_ for twin in twins)
     worst = max((o.path_certificate for o in outcomes), key=lambda c: (c.status != "solved", c.gap))
     warn_unless_solved(worst, task.tol)
     return made

@@ -37,7 +37,7 @@ from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask
 from fairmargin.problem import Certificate, Solution
 from fairmargin.solvers import solve
 
-__all__ = ["PartitionedPRuleOutcome", "check_groups", "sample_data", "solve_levels", "solve_p_rule"]
+__all__ = ["PartitionedPRuleOutcome", "check_groups", "followed_paths", "sample_data", "solve_levels", "solve_p_rule"]
 
 Array = NDArray[np.float64]
 
@@ -71,10 +71,14 @@ def solve_p_rule(
     """Return the classifier of the point that the sample chose, solved on all rows, at its best cut there."""
     check_groups(posed, constraint)
     X, labels, more = sample_data(study, posed)
-    twin = clone(estimator).set_params(pos_label=posed.task.data.classes.tolist()[1])
+    label = posed.task.data.classes.tolist()[1]
+    rules = [replace(constraint, path=path) for path in followed_paths(constraint)]
+    twins = [clone(estimator).set_params(pos_label=label, constraint=asked) for asked in rules]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what holds of all rows is said later
-        twin.fit(X, labels, **more)
+        for one in twins:
+            one.fit(X, labels, **more)
+    twin = max(twins, key=lambda one: one.score(X, labels, sample_weight=more["sample_weight"]))
     free = posed.task.solve(posed.task.problem.unconstrained())
     rule = make_rule(constraint)
     (found,) = solve_levels(study, posed, constraint, free, [(twin.path_, twin.path_point_)], [rule.level])
@@ -94,8 +98,18 @@ def check_groups(posed: PartitionedTask, constraint: PRuleBound) -> None:
         raise ValueError(
             f"A p%-rule compares groups, but the sensitive attribute {numeric[0]!r} is a number; cut it into groups."
         )
-    if constraint.path == "ccp":
-        raise ValueError("path='ccp' needs all people in memory; choose another path.")
+    if constraint.path in ("ccp", "rates"):
+        raise ValueError(f"path={constraint.path!r} needs all people in memory; choose another path.")
+
+
+def followed_paths(constraint: PRuleBound) -> tuple[str, ...]:
+    """Return the paths to search on the sample: those whose points can be solved on all rows.
+
+    In memory ``path="auto"`` stands for another family under notions that are not about selection rates.
+    """
+    if constraint.path != "auto" or get_notion(constraint.notion).name == "selection_rate":
+        return (constraint.path,)
+    return ("decisions", "covariance")
 
 
 def sample_data(study: PartitionedStudy, posed: PartitionedTask) -> tuple[Any, Any, dict[str, Any]]:

@@ -23,10 +23,12 @@ from fairmargin.formulations.prule.families import (
 )
 from fairmargin.formulations.prule.judge import TIED, Cut, Judge, make_judge
 from fairmargin.formulations.prule.outcome import PRuleOutcome, make_outcome
+from fairmargin.formulations.prule.rates import SmoothedRates
 from fairmargin.formulations.prule.search import (
     Found,
     Scout,
     close_gaps,
+    families_of,
     line_of,
     smooth_tasks,
     trust_in_gaps,
@@ -128,13 +130,16 @@ class LevelSearch:
         """Look along the families that the constraint names."""
         if scout.task is not self.task:
             self.add(scout.unconstrained, scout)
-        if self.path in ("auto", "decisions"):
-            family = DecisionFamily(scout.rough, scout.start)
-            look = _look_at_one_price if family.n_prices == 1 else _look_at_prices
-            look(self, family, scout)
-        path = line_of(self.path, scout)
-        if path is not None:
-            _look_along(self, scout, path.at, np.arange(1.0 - _STEP, -1.0 - _STEP / 2, -_STEP))
+        for name in families_of(self.path, self.task):
+            if name == DecisionFamily.name:
+                family = DecisionFamily(scout.rough, scout.start)
+                look = _look_at_one_price if family.n_prices == 1 else _look_at_prices
+                look(self, family, scout)
+            elif name == SmoothedRates.name:
+                _look_at_rates(self, scout)
+            else:
+                at = line_of(name, scout).at
+                _look_along(self, scout, at, np.arange(1.0 - _STEP, -1.0 - _STEP / 2, -_STEP))
 
     def add(self, candidate: Candidate, scout: Scout) -> tuple[Array, float]:
         """Judge a rough candidate; return its accuracies at the levels, and that of its best cut of all."""
@@ -307,3 +312,11 @@ def _look_at_prices(search: LevelSearch, family: DecisionFamily, scout: Scout) -
     for move in np.vstack([np.eye(len(prices)), -np.eye(len(prices))]) * _STEP / 2.0:
         for leading in search.leading_prices():
             visit(family.priced(leading + move))
+
+
+def _look_at_rates(search: LevelSearch, scout: Scout) -> None:
+    """Bring smoothed rates as close to each other as each level asks for."""
+    family, trust = SmoothedRates(scout.rough, scout.start), trust_in_gaps(search.judge)
+    for level in search.levels:
+        for candidate in family.steps(search.judge.rule.at(level).allowed, trust):
+            search.add(candidate, scout)

@@ -29,11 +29,11 @@ class PRuleOutcome(Outcome):
         The p, in percent, that the decisions on the training data reach; 100 if nobody is accepted.
     cv_score : float
         The largest difference of rates.
-    path : {"unconstrained", "covariance", "decisions", "ccp"}
+    path : {"unconstrained", "covariance", "decisions", "rates", "ccp"}
         The family on which the classifier was found.
     path_point : None, float or pandas.Series
-        Where on the family it was found: the factor of the covariance path, or the prices of the decision path by
-        attribute and category.
+        Where on the family it was found: the factor of the covariance path, the prices of the decision path by
+        attribute and category, or the sharpness of the smoothed rates.
     path_certificate : Certificate
         Certificate of the family's convex problem at that point, before the intercept was moved.
     intercept_shift : float
@@ -67,7 +67,7 @@ def make_outcome(task: Task, judge: Judge, best: Found, free: Solution) -> PRule
     theta, found = best.theta, best.candidate
     scores = task.problem.design.matvec(theta)  # what the decisions will be made of
     multipliers = found.solution.multipliers
-    if found.path in ("decisions", "ccp"):  # bounds on other covariances, or none
+    if found.path in ("decisions", "rates", "ccp"):  # bounds on other covariances, or none
         multipliers = np.full_like(multipliers, np.nan)
     proof = found.solution.certificate
     p_rule, cv_score = judge.measures(scores)

@@ -33,6 +33,7 @@ from fairmargin.formulations.prule.families import (
 )
 from fairmargin.formulations.prule.judge import TIED, Cut, Judge
 from fairmargin.formulations.prule.mistreatment import ErrorCovarianceFamily
+from fairmargin.formulations.prule.rates import SmoothedRates
 from fairmargin.formulations.prule.rule import Rule
 from fairmargin.formulations.task import Task
 from fairmargin.losses import SmoothedHingeLoss
@@ -43,6 +44,7 @@ __all__ = [
     "Found",
     "Scout",
     "close_gaps",
+    "families_of",
     "find_classifier",
     "line_of",
     "smooth_tasks",
@@ -112,9 +114,8 @@ def find_classifier(task: Task, judge: Judge, free: Solution, path: str) -> Foun
 
 def _search_families(task: Task, judge: Judge, scouts: list[Scout], path: str, best: Found | None) -> Found | None:
     """Return the best of the classifier given and of those found on the families that ``path`` names."""
-    for name, look in (_LOOKS | _ON_REQUEST).items():
-        if path == name or (path == "auto" and name in _LOOKS):
-            best = _better(task, best, _search_family(task, judge, scouts, look))
+    for name in families_of(path, task):
+        best = _better(task, best, _search_family(task, judge, scouts, _LOOKS[name]))
     return best
 
 
@@ -263,19 +264,13 @@ def _look_along_errors(scout: Scout, walk: _Walk) -> None:
 
 
 def _look_along_line(scout: Scout, walk: _Walk, path: str) -> None:
-    family = line_of(path, scout)
-    assert family is not None
-    walk.along(family, np.arange(1.0 - _STEP, -1.0 - _STEP / 2, -_STEP), _STEP)
+    walk.along(line_of(path, scout), np.arange(1.0 - _STEP, -1.0 - _STEP / 2, -_STEP), _STEP)
 
 
-def line_of(path: str, scout: Scout) -> Family | None:
-    """Return the family of a path by its factor, from 1 for no constraint to -1; None for the decision path."""
-    makers: dict[str, Callable[[Task, Solution], Family]] = {
-        "auto": CovarianceFamily,
-        "covariance": CovarianceFamily,
-        ErrorCovarianceFamily.name: ErrorCovarianceFamily,
-    }
-    return makers[path](scout.rough, scout.start) if path in makers else None
+def line_of(path: str, scout: Scout) -> Family:
+    """Return the family of a path by its factor, from 1 for no constraint to -1."""
+    family = ErrorCovarianceFamily if path == ErrorCovarianceFamily.name else CovarianceFamily
+    return family(scout.rough, scout.start)
 
 
 def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
@@ -298,11 +293,33 @@ def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
         walk.along(Prices(family, np.array([axis])), grid, known=known)
 
 
+def _look_along_rates(scout: Scout, walk: _Walk) -> None:
+    """Look at classifiers whose smoothed rates approach each other."""
+    judge = walk.judge
+    for candidate in SmoothedRates(scout.rough, scout.start).steps(judge.rule.allowed, trust_in_gaps(judge)):
+        walk.judged(candidate)
+
+
 _Look = Callable[[Scout, _Walk], None]
-_LOOKS: dict[str, _Look] = {"decisions": _look_along_decisions, "covariance": _look_along_covariance}
-_ON_REQUEST: dict[str, _Look] = {
-    ErrorCovarianceFamily.name: _look_along_errors
-}  # ten times as many problems to solve
+_LOOKS: dict[str, _Look] = {
+    DecisionFamily.name: _look_along_decisions,
+    SmoothedRates.name: _look_along_rates,
+    CovarianceFamily.name: _look_along_covariance,
+    ErrorCovarianceFamily.name: _look_along_errors,
+}
+
+
+def families_of(path: str, task: Task) -> tuple[str, ...]:
+    """Return the names of the families that a path stands for.
+
+    With a single gap of selection rates, one price closes it; where rates are compared among some of the people, or
+    errors, or under several conditions, smoothed rates do better in fewer solves.
+    """
+    if path != "auto":
+        return (path,)
+    conditions = task.columns.conditions
+    simple = len(conditions) == 1 and bool(np.all(conditions[0].counts & (conditions[0].sign > 0)))
+    return (DecisionFamily.name if simple else SmoothedRates.name, CovarianceFamily.name)
 
 
 def close_gaps(

@@ -21,6 +21,7 @@ from fairmargin.decisions import GroupCounts
 from fairmargin.formulations.prule.families import Candidate, DecisionFamily, Prices
 from fairmargin.formulations.prule.judge import TIED, Cut, make_judge
 from fairmargin.formulations.prule.outcome import PRuleOutcome, make_outcome
+from fairmargin.formulations.prule.rates import SmoothedRates
 from fairmargin.formulations.prule.search import Found, Scout, close_gaps, line_of, smooth_tasks, unconstrained
 from fairmargin.formulations.task import Task
 from fairmargin.formulations.ties import settle_ties
@@ -134,10 +135,13 @@ class SafetySequence:
                 ray = Prices(family, close_gaps(family, self.judge.rule.equal_rates))
                 for k in range(1, 1 + _POINTS + _POINTS // 3):
                     yield ray.at(k / _POINTS), smooth
-            path = line_of(self.constraint.path, scout)
-            if path is not None:
+            if self.constraint.path == "rates":
+                steps = SmoothedRates(scout.rough, scout.start).steps(self.judge.rule.equal_rates.allowed)
+                yield from ((candidate, smooth) for candidate in steps)
+            elif self.constraint.path != "decisions":
+                line = line_of(self.constraint.path, scout)
                 for k in range(_POINTS - 1, -1 - _POINTS // 3, -1):
-                    yield path.at(k / _POINTS), smooth
+                    yield line.at(k / _POINTS), smooth
 
     def _rank(self, pair: tuple[Candidate, Task]) -> _Ranked:
         candidate, task = pair

@@ -105,7 +105,11 @@ def _solve_rules(demands: Demands, base: Solution) -> SeveralOutcome:
         raise InfeasibleError(f"{error} {_conflict(demands)}") from None
     bounds, problem = demands.bounds, demands.task.problem
     multipliers = np.full(problem.n_rows, np.nan)
-    if found.path not in ("decisions", "ccp"):  # those of the covariance path belong to no bound that was asked for
+    if found.path not in (
+        "decisions",
+        "rates",
+        "ccp",
+    ):  # those of the covariance path belong to no bound that was asked for
         multipliers = np.zeros(problem.n_rows)
     solution = replace(found.solution, multipliers=multipliers)
     outcome = _outcome(demands, problem.with_bounds(-bounds, bounds), solution, None)
