@@ -21,6 +21,7 @@ from fairmargin import (
     IndividualLossBound,
     InfeasibleError,
     LossBound,
+    PerformanceBound,
     PRuleBound,
     SmallGroupWarning,
     cv_score,
@@ -28,6 +29,7 @@ from fairmargin import (
 )
 from fairmargin.datasets import make_linear_synthetic
 from fairmargin.formulations import region
+from fairmargin.formulations.prule.judge import make_judge
 from fairmargin.tables.plain_data import from_plain, to_plain
 from fairmargin.tables.specifications import parse_constraints
 from test_covariance_penalty import LOSSES, TIGHT, covariance_rows, make_people
@@ -228,8 +230,7 @@ def test_conflicts_name_the_constraints_that_contradict_each_other():
         ([IndividualLossBound([1.0, 2.0]), IndividualLossBound([1.0, 2.0])], "given twice"),
         ([CovarianceBound(0.1), "p-rule"], "must hold constraints only, got 'p-rule'"),
         ([CovarianceBound, PRuleBound], "PRuleBound has no defaults"),
-        ([CovariancePenalty(1.0), LossBound(0.1)], "CovarianceBound beside it"),
-        ([PRuleBound(80), LossBound(0.1)], "does not follow"),
+        ([LossBound(0.1, "sum"), PerformanceBound(0.1)], "norm='sum'. cannot be combined with a PerformanceBound"),
         ([CovarianceBound(0.1), PRuleBound(80, confidence=0.9)], "must be asked for alone"),
         ([PRuleBound(80, path="decisions"), PRuleBound(difference=0.1)], "on one path.*'decisions' and 'auto'"),
     ],
@@ -394,6 +395,97 @@ def test_the_cut_of_a_rule_keeps_a_bound_that_depends_on_it():
     assert abs(np.mean((z - z.mean()) * wrong)) <= 0.01 + 1e-8
 
 
+@pytest.mark.parametrize("estimator", [FairLogisticRegression(), FairLinearSVC()])
+def test_a_rule_within_a_bound_on_the_loss(estimator):
+    X, y, z = make_linear_synthetic(600, random_state=0)
+    free = clone(estimator).set_params(constraint=None).fit(X, y)
+    alone = clone(estimator).set_params(constraint=PRuleBound(58)).fit(X, y, sensitive_features=z)
+    spent = alone.certificate_.objective / free.certificate_.objective - 1
+    model = clone(estimator).set_params(constraint=[PRuleBound(58), LossBound(0.99 * spent)])
+    model.fit(X, y, sensitive_features=z)
+    scores = model.decision_function(X)
+    losses = (
+        np.logaddexp(0, -y * scores) if isinstance(model, FairLogisticRegression) else np.maximum(0, 1 - y * scores)
+    )
+    value = losses.sum() + 0.5 * np.sum(model.coef_**2)
+    assert value <= (1 + 0.99 * spent) * free.certificate_.objective * (1 + 1e-8)
+    assert p_rule(y, model.predict(X), sensitive_features=z) >= 58
+    assert all(record.violation <= 1e-8 for record in model.constraints_)
+    with pytest.raises(InfeasibleError, match=r"PRuleBound.* and LossBound.* contradict each other: without either"):
+        model.set_params(constraint__1__gamma=1e-3).fit(X, y, sensitive_features=z)
+
+
+def test_a_price_is_charged_as_far_as_the_loss_allows():
+    X, y, people = people_of_one_attribute(5)
+    priced = FairLogisticRegression(constraint=CovariancePenalty(40.0)).fit(X, y, sensitive_features=people)
+    free = FairLogisticRegression(constraint=None).fit(X, y).certificate_.objective
+    spent = priced.certificate_.objective / free - 1
+    loose = FairLogisticRegression(constraint=[CovariancePenalty(40.0), LossBound(2 * spent)])
+    np.testing.assert_allclose(loose.fit(X, y, sensitive_features=people).coef_, priced.coef_, atol=1e-6)
+    tight = FairLogisticRegression(constraint=[CovariancePenalty(40.0), LossBound(0.5 * spent)])
+    tight.fit(X, y, sensitive_features=people)
+    # The least L + price |cov| within the budget spends it; its multiplier is a share of the price.
+    assert tight.loss_increase_ == pytest.approx(0.5 * spent, rel=1e-5)
+    assert 0 < tight.multipliers_.abs().iloc[0] < 40.0
+    alone = FairLogisticRegression(constraint=LossBound(0.5 * spent)).fit(X, y, sensitive_features=people)
+    np.testing.assert_allclose(tight.covariance_, alone.covariance_, rtol=1e-5)
+
+
+def test_a_price_beside_a_rule_is_the_bound_it_corresponds_to():
+    X, y, people = people_of_one_attribute(0, 400)
+    priced = FairLogisticRegression(constraint=CovariancePenalty(20.0)).fit(X, y, sensitive_features=people)
+    asked = [CovariancePenalty(20.0), PRuleBound(80)]
+    model = FairLogisticRegression(constraint=asked).fit(X, y, sensitive_features=people)
+    assert p_rule(y, model.predict(X), sensitive_features=people) >= 80
+    assert (model.covariance_.abs() <= priced.bound_ * (1 + 1e-6)).all()
+    np.testing.assert_allclose(model.constraints_[0].bound, priced.bound_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [CovarianceBound(0.7), LossBound(0.02), IndividualLossBound(2.0), CovariancePenalty(30.0), PRuleBound(48)],
+    ids=lambda c: type(c).__name__,
+)
+@pytest.mark.parametrize(
+    "bound",
+    [
+        PerformanceBound(0.02),
+        PerformanceBound(0.02, "auc"),
+        PerformanceBound(0.1, "profit", gains={"tp": 1, "fp": -2}),
+    ],
+    ids=lambda c: c.measure,
+)
+def test_a_bound_on_performance_beside_others(bound, beside):
+    X, y, z = make_linear_synthetic(400, random_state=1)
+    model = FairLogisticRegression(constraint=[bound, beside]).fit(X, y, sensitive_features=z)
+    record, other = model.constraints_
+    assert record.violation <= 1e-9
+    assert other.violation <= 1e-8
+    least = (1 - bound.gamma) * record.figures["unconstrained_performance"]
+    assert record.figures["performance"] >= least - 1e-9
+    assert model.covariance_.abs().max() < model.unconstrained_covariance_.abs().max()
+
+
+def test_performance_that_other_constraints_do_not_leave():
+    X, y, z = make_linear_synthetic(400, random_state=1)
+    with pytest.raises(InfeasibleError, match=r"more of the accuracy than allowed.*contradict each other"):
+        FairLogisticRegression(constraint=[PerformanceBound(0.0), CovarianceBound(0.0)]).fit(
+            X, y, sensitive_features=z
+        )
+
+
+def test_each_rule_guides_the_search_by_its_own_sizes():
+    X, y, people = people_of_one_attribute(0, 400)
+    race = people["race"].to_numpy(copy=True)
+    race[:6] = "rare"
+    strict = PRuleBound(difference=0.9, min_people=50)
+    loose = PRuleBound(difference=0.15, notion="true_positive_rate", min_people=50)
+    model = FairLogisticRegression(constraint=[strict, loose]).fit(X, y, sensitive_features={"race": race})
+    assert model.score(X, y) > 0.5
+    judge = make_judge(strict, model._prepare(X, y, None, {"race": race}))
+    assert set(np.flatnonzero(judge.trust_in_gaps == 0)) == {2, 5}  # the rare group, under both notions
+
+
 def test_lists_as_text_and_in_files(tmp_path):
     asked = parse_constraints(["p-rule=80", "nobody-loses"])
     assert [type(one) for one in asked] == [PRuleBound, IndividualLossBound]
@@ -413,8 +505,50 @@ def test_lists_as_text_and_in_files(tmp_path):
         parse_constraints(["p-rule=80", "loss=0.1"], confidence=0.9)
 
 
-def test_a_frontier_takes_no_list():
+def test_a_frontier_of_least_loss_under_other_constraints():
+    X, y, z = make_linear_synthetic(400, random_state=1)
+    free = FairLogisticRegression(constraint=None).fit(X, y)
+    accepted = free.predict(X) == 1
+    asked = [IndividualLossBound(keep_positive="accepted"), CovarianceBound(0.1), LossBound(0.3)]
+    frontier = FairnessFrontier(FairLogisticRegression(constraint=asked), n_points=6).fit(X, y, sensitive_features=z)
+    table, reach = frontier.table_, frontier.unconstrained_.covariance_
+    assert 2 <= len(table) < 6  # the loss, or a promise, ends it
+    assert (table["loss_increase"] <= 0.3 + 1e-8).all()
+    for factor, model in zip(table["factor"], frontier.estimators_, strict=True):
+        assert np.all(model.predict(X)[accepted] == 1)
+        assert (model.covariance_.abs() <= factor * reach.abs() + 1e-8).all()
+        bounded = model.get_params()["constraint"][0]
+        assert bounded == CovarianceBound(round(factor, 12), relative=True)
+    # Without promises that bind, the points are those of the plain frontier.
+    loose = FairnessFrontier(FairLogisticRegression(constraint=[CovarianceBound(0.1), LossBound(9.0)]), n_points=3)
+    plain = FairnessFrontier(FairLogisticRegression(), n_points=3).fit(X, y, sensitive_features=z)
+    loose.fit(X, y, sensitive_features=z)
+    np.testing.assert_allclose(loose.table_["objective"], plain.table_["objective"], rtol=1e-7)
+
+
+def test_a_frontier_of_a_rule_under_other_constraints():
+    X, y, people = people_of_one_attribute(0, 400)
+    accepted = FairLogisticRegression(constraint=None).fit(X, y).predict(X) == 1
+    asked = [IndividualLossBound(keep_positive="accepted"), PRuleBound(80)]
+    frontier = FairnessFrontier(FairLogisticRegression(constraint=asked), n_points=3, which="p_rule", levels=[80])
+    frontier.fit(X, y, sensitive_features=people, eval_set=(X, y, people))
+    table = frontier.table_
+    assert (table["train_p_rule"] >= table["level"] - 1e-9).all()
+    assert (np.diff(table["train_accuracy"]) <= 1e-12).all()
+    assert all(np.all(model.predict(X)[accepted] == 1) for model in frontier.estimators_)
+    np.testing.assert_array_equal(table["test_p_rule"], table["train_p_rule"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "which", "message"),
+    [
+        ([CovarianceBound(0.1), LossBound(0.5)], "loss", "is for one constraint"),
+        ([CovarianceBound(0.1), PRuleBound(80)], "covariance", "PRuleBound changes what is minimised"),
+        ([CovariancePenalty(1.0), LossBound(0.5)], "covariance", "CovariancePenalty changes what is minimised"),
+    ],
+)
+def test_lists_that_no_frontier_traces(asked, which, message):
     X, y, people = people_of_one_attribute(4)
-    frontier = FairnessFrontier(FairLogisticRegression(constraint=[CovarianceBound(0.1), LossBound(0.5)]))
-    with pytest.raises(ValueError, match="traced for one constraint"):
+    frontier = FairnessFrontier(FairLogisticRegression(constraint=asked), which=which)
+    with pytest.raises(ValueError, match=message):
         frontier.fit(X, y, sensitive_features=people)

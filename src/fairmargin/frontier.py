@@ -23,7 +23,7 @@ from fairmargin.decisions import RULES, GroupCounts, Population, highest_differe
 from fairmargin.formatting import ratio_beside
 from fairmargin.formulations import Task
 from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
-from fairmargin.frontier_points import CovariancePoints, LevelPoints, Point, TrainingTuple
+from fairmargin.frontier_points import CovariancePoints, LevelPoints, Point, SeveralPoints, TrainingTuple
 from fairmargin.notions import Condition, get_notion
 from fairmargin.plain_state import PlainState
 from fairmargin.problem import Certificate, Problem
@@ -46,7 +46,9 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : estimator of this package, or a Pipeline whose last step is one
         Of its ``constraint`` only the ``notion`` of fairness is kept (and, with ``which="p_rule"``, the ``path`` and
-        ``smooth_below`` of a ``PRuleBound``): the frontier has all bounds.
+        ``smooth_below`` of a ``PRuleBound``): the frontier has all bounds. Of a list of constraints the first
+        ``CovarianceBound`` (or ``PRuleBound``) is traced, and all others hold at every point: a ``LossBound`` then
+        only bounds the loss. Points for which they leave no classifier are left out.
     n_points : int, default=21
         Number of points, the unconstrained classifier first and zero covariance, or a 100%-rule, last.
     which : {"covariance", "loss", "p_rule"}, default="covariance"
@@ -153,7 +155,7 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
             for name, data in sets.items():
                 _check_set(name, data, task)
             rivals = [(model, np.asarray(model.decision_function(X) >= 0)) for model in alternatives]
-        weight, conditions = task.data.people_weight, task.columns.conditions
+        weight, conditions = task.data.people_weight, source.conditions
         people = _population(task.data.y > 0, weight, task.sensitive, self.min_people, conditions)
         estimators: list[Any] = []
         rows = []
@@ -206,8 +208,10 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         if not isinstance(last, FairClassifier):
             raise ValueError(f"estimator must be an estimator of this package, or a pipeline to one, got {last!r}.")
 
-    def _source(self, last: FairClassifier, data: TrainingTuple) -> CovariancePoints | LevelPoints:
+    def _source(self, last: FairClassifier, data: TrainingTuple) -> CovariancePoints | LevelPoints | SeveralPoints:
         """Return what makes the points."""
+        if isinstance(last.constraint, list | tuple) and len(last.constraint) > 1:
+            return SeveralPoints(self, last, data)
         if self.which == "p_rule":
             return LevelPoints(last, data, self.n_points, self.levels or (), self.method, self.min_people)
         return CovariancePoints(last, data, self.n_points, evenly=self.which)

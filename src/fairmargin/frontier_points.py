@@ -26,14 +26,20 @@ from fairmargin.constraints import Constraint, CovarianceBound, PRuleBound
 from fairmargin.exceptions import InfeasibleError, TrivialClassifierWarning
 from fairmargin.formulations import Outcome, Task
 from fairmargin.formulations.covariance import Path
+from fairmargin.formulations.individual import reference_solution
 from fairmargin.formulations.loss import least_factor
-from fairmargin.formulations.prule.judge import TIED
+from fairmargin.formulations.prule.judge import TIED, make_judge
 from fairmargin.formulations.prule.levels import LevelSearch
+from fairmargin.formulations.several import least_loss
+from fairmargin.formulations.task import solve_task
 from fairmargin.formulations.ties import settle_ties
+from fairmargin.notions import Compared, Condition, compare, get_notion
+from fairmargin.penalty import CovariancePenalty
 from fairmargin.problem import Certificate, Problem, Solution
+from fairmargin.several import Several, as_constraint
 from fairmargin.validation import ONE_AT_A_TIME
 
-__all__ = ["CovariancePoints", "LevelPoints", "Point", "TrainingTuple"]
+__all__ = ["CovariancePoints", "LevelPoints", "Point", "SeveralPoints", "TrainingTuple"]
 
 _PLAIN = str | int | float | None  # parameters that points may share
 _DIGITS = 9  # of a level in percent: far below one person in a billion
@@ -67,21 +73,21 @@ class Point:
 class _Points:
     """What both frontiers share: an estimator that is copied for each point, a task, the unconstrained solution."""
 
-    def __init__(self, estimator: FairClassifier, data: TrainingTuple, constraint: Constraint) -> None:
-        if isinstance(estimator.constraint, list | tuple):
-            raise ValueError(
-                "A frontier is traced for one constraint, of which the notion of fairness is kept; give the "
-                "estimator one constraint instead of a list, and fit the list at the points that matter."
-            )
+    def __init__(self, estimator: FairClassifier, data: TrainingTuple, constraint: Any) -> None:
         with ONE_AT_A_TIME:
             self.prototype = clone(estimator).set_params(constraint=constraint)
         self.notion = getattr(constraint, "notion", CovarianceBound.notion)
-        self.task: Task = self.prototype._refine(self.prototype._prepare(*data), constraint)
+        self.task: Task = self.prototype._refine(self.prototype._prepare(*data), as_constraint(constraint))
 
     @property
     def free(self) -> Solution:
         """The unconstrained solution."""
         raise NotImplementedError
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions under which groups are compared in the table."""
+        return self.task.columns.conditions
 
     def unconstrained(self) -> Any:
         """Return the unconstrained classifier, fitted."""
@@ -106,7 +112,7 @@ class _Points:
     def warn(self) -> None:
         """Warn of what the points show."""
 
-    def _point(self, constraint: Constraint, place: dict[str, float], outcome: Outcome) -> Point:
+    def _point(self, constraint: Any, place: dict[str, float], outcome: Outcome) -> Point:
         with ONE_AT_A_TIME:
             fitted = self._fitted(constraint, outcome)
         facts = {**place, "objective": outcome.solution.objective, **self._by_column(fitted)}
@@ -120,7 +126,7 @@ class _Points:
             found |= {f"{word}[{name}]": float(value) for name, value in values}
         return found
 
-    def _fitted(self, constraint: Constraint | None, outcome: Outcome) -> Any:
+    def _fitted(self, constraint: Any, outcome: Outcome) -> Any:
         """Return an outcome as a fitted estimator."""
         point = copy(self.prototype)  # not yet fitted, but for what it knows of X; clone would take longer
         for name, value in vars(self.prototype).items():
@@ -251,6 +257,98 @@ class LevelPoints(_Points):
 
     def _accuracy(self, accepted: NDArray[np.bool_]) -> float:
         return self.search.judge.people.accuracy(accepted)
+
+
+class SeveralPoints(_Points):
+    """Points of a list of constraints: one of them is traced, and all others hold at every point.
+
+    With ``which="covariance"`` the points are of least loss, and budgets and promises only bound; with
+    ``which="p_rule"`` each is the most accurate classifier that one search finds. Points that the others leave no
+    classifier for are left out.
+    """
+
+    def __init__(self, frontier: Any, estimator: FairClassifier, data: TrainingTuple) -> None:
+        self.traced, self.rest = _split(as_constraint(estimator.constraint), frontier)
+        super().__init__(estimator, data, [self.traced, *self.rest])
+        self.notion = self.traced.notion
+        self.n_points, self.asked_levels = frontier.n_points, frontier.levels or ()
+        self._free = reference_solution(self.task)
+
+    @property
+    def free(self) -> Solution:
+        """The unconstrained solution."""
+        return self._free
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Those of the constraint that is traced."""
+        data = self.task.data
+        assert data.sensitive is not None
+        return compare(data.sensitive, get_notion(self.notion), data.y, data.people_weight, data.strata).conditions
+
+    def points(self) -> Iterator[Point]:
+        """Yield the points, the weakest bound or the lowest level first."""
+        word, found = "level" if isinstance(self.traced, PRuleBound) else "factor", []
+        for place, constraint in self._constraints():
+            asked = Several((constraint, *self.rest))
+            try:
+                outcome = solve_task(asked, self.task) if word == "level" else least_loss(asked, self.task, self.free)
+            except InfeasibleError:
+                if not found:
+                    raise
+                break
+            found.append((place, [constraint, *self.rest], settle_ties(outcome, self.task.tol)))
+        if word == "level":
+            found = self._never_rising(found)
+        for place, constraints, outcome in found:
+            yield self._point(constraints, {word: place}, outcome)
+
+    def _constraints(self) -> Iterator[tuple[float, Constraint]]:
+        if isinstance(self.traced, PRuleBound):
+            reached = make_judge(self.traced, self._alone()).reached(self.free.scores)
+            for level in _levels(reached, self.n_points, self.asked_levels):
+                yield level, replace(self.traced, p=level)
+            return
+        for factor in np.linspace(1.0, 0.0, self.n_points):
+            yield float(factor), replace(self.traced, c=round(float(factor), 12))
+
+    def _alone(self) -> Task:
+        """Return the task under the notion that is traced."""
+        data = self.task.data
+        assert data.sensitive is not None
+        return replace(self.task, compared=Compared(data.sensitive, self.conditions, data.people_weight))
+
+    def _never_rising(self, found: list[Any]) -> list[Any]:
+        """Return the points with that of a higher level in the place of a less accurate one below it."""
+        label, best = self.task.data.y > 0, None
+        for k, (place, constraints, outcome) in reversed(list(enumerate(found))):
+            accuracy = np.average((outcome.solution.scores >= 0) == label, weights=self.task.data.people_weight)
+            if best is not None and accuracy < best[0]:
+                found[k] = (place, constraints, best[1])
+            else:
+                best = accuracy, outcome
+        return found
+
+
+def _split(asked: Several, frontier: Any) -> tuple[Any, tuple[Constraint, ...]]:
+    """Return the constraint of a list that a frontier traces, and the others; raise for what cannot be traced."""
+    if frontier.which == "loss":
+        raise ValueError("which='loss' is for one constraint; trace a list with which='covariance' or 'p_rule'.")
+    kind: type = PRuleBound if frontier.which == "p_rule" else CovarianceBound
+    first = next((c for c in asked.constraints if isinstance(c, kind)), asked.constraints[0])
+    is_named = isinstance(first, kind)
+    rest = tuple(c for c in asked.constraints if c is not first or not is_named)
+    if kind is PRuleBound:
+        rule = first if is_named else PRuleBound(80, notion=first.notion)
+        compared = {"method": frontier.method, "min_people": frontier.min_people, "confidence": None}
+        return replace(rule, p=80, difference=None, **compared), rest
+    wrong = [c for c in rest if isinstance(c, PRuleBound | CovariancePenalty)]
+    if wrong:
+        raise ValueError(
+            f"{type(wrong[0]).__name__} changes what is minimised, and which='covariance' traces the least loss; "
+            "leave it out of the list, or trace which='p_rule'."
+        )
+    return CovarianceBound(0.0, relative=True, notion=first.notion), rest
 
 
 def _levels(reached: float, n_points: int, levels: Sequence[float]) -> list[float]:

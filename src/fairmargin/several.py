@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
 from fairmargin.notions import Condition, Notion, get_notion
 from fairmargin.penalty import CovariancePenalty
+from fairmargin.performance import PerformanceBound
 
 __all__ = ["Several", "SeveralNotions", "as_constraint", "has_rule", "notion_of"]
 
-_COMBINED = (CovarianceBound, CovariancePenalty, LossBound, IndividualLossBound, PRuleBound)
+_COMBINED = (CovarianceBound, CovariancePenalty, LossBound, IndividualLossBound, PerformanceBound, PRuleBound)
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,10 +25,12 @@ class Several(Constraint):
 
     Every constraint holds. What is minimised among the classifiers that satisfy all of them:
 
-    - with a ``PRuleBound``, errors: the most accurate classifier found is returned, and all others only bound;
-    - with a ``CovariancePenalty``, the loss and the price of the covariances;
-    - with a ``LossBound`` or an ``IndividualLossBound``, the covariance of the first of these in the list, under its
-      notion, and then the loss; the others only bound losses;
+    - with a ``PRuleBound``, errors: the most accurate classifier found is returned, and all others only bound; a
+      ``CovariancePenalty`` stands for the bounds on covariances that its price corresponds to;
+    - with a ``CovariancePenalty``, the loss and the price of the covariances; a ``LossBound`` or a
+      ``PerformanceBound`` that does not afford the price takes the largest share of it that it affords;
+    - with a ``LossBound``, an ``IndividualLossBound`` or a ``PerformanceBound``, the covariance of the first of these
+      in the list, under its notion, and then the loss; the others only bound;
     - else the loss.
 
     "Unconstrained" keeps its meaning in all of them: the classifier without any constraint.
@@ -48,17 +51,6 @@ class Several(Constraint):
         for k, one in enumerate(self.constraints):
             if any(_alike(one, other) for other in self.constraints[:k]):
                 raise ValueError(f"The constraint {one!r} is given twice; once is enough.")
-        if self.of(CovariancePenalty) and (self.of(LossBound) or self.of(PRuleBound)):
-            other = type((self.of(LossBound) or self.of(PRuleBound))[0]).__name__
-            raise ValueError(
-                f"CovariancePenalty weighs covariance against the loss, which {other} does not minimise; ask for a "
-                "CovarianceBound beside it instead."
-            )
-        if self.of(LossBound) and self.of(PRuleBound):
-            raise ValueError(
-                "A PRuleBound is searched for by accuracy, with the intercept moved, which a LossBound does not "
-                "follow; ask for CovarianceBound or IndividualLossBound beside a rule."
-            )
         if any(rule.confidence is not None for rule in self.of(PRuleBound)):
             raise ValueError(
                 "A p%-rule that is tested on people set aside (confidence=...) must be asked for alone: the test is "

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from fairmargin.decisions import mean_gain
+from fairmargin.decisions import Ranking, mean_gain
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.performance import PerformanceBound
 from fairmargin.problem import Solution
 
-__all__ = ["PerformanceOutcome", "solve_performance_bound"]
+__all__ = ["Floor", "PerformanceOutcome", "least_worthwhile", "solve_performance_bound"]
 
 Array = NDArray[np.float64]
 
@@ -42,40 +42,85 @@ class PerformanceOutcome(Outcome):
     unconstrained_performance: float = np.nan
 
 
+@dataclass(frozen=True)
+class Floor:
+    """The least value of a measure on the training data that a bound allows; higher is better.
+
+    Attributes
+    ----------
+    constraint : PerformanceBound
+    task : Task
+    best : float
+        The unconstrained classifier's value.
+    """
+
+    constraint: PerformanceBound
+    task: Task
+    best: float
+
+    @classmethod
+    def of(cls, constraint: PerformanceBound, task: Task, free: Solution) -> Floor:
+        """Return the floor that a constraint sets below the unconstrained classifier."""
+        return replace(unset := cls(constraint, task, np.nan), best=unset.measure(free.scores))
+
+    @property
+    def least(self) -> float:
+        """The least value allowed, but for rounding."""
+        return self.best - (self.constraint.gamma + _ROOM) * abs(self.best)
+
+    def measure(self, scores: Array) -> float:
+        """Return the measure of scores, decided at zero."""
+        label, weight = self.task.data.y > 0, self.task.data.people_weight
+        if self.constraint.measure == "auc":
+            return float(roc_auc_score(label, scores, sample_weight=weight))
+        return mean_gain(scores >= 0, label, self._gains, weight)
+
+    def keeps(self, scores: Array) -> bool:
+        """Whether scores are worth enough."""
+        return self.measure(scores) >= self.least
+
+    def at_cuts(self, ranking: Ranking, scores: Array) -> Array:
+        """Return the measure at every cut of a ranking of scores."""
+        if self.constraint.measure == "auc":
+            return np.full(len(ranking.accepted), self.measure(scores))
+        label, weight = self.task.data.y > 0, self.task.data.people_weight
+        worth = {"tp": 0.0, "fp": 0.0, "fn": 0.0, "tn": 0.0, **self._gains}
+        gain = np.where(label, worth["tp"] - worth["fn"], worth["fp"] - worth["tn"]) * weight / weight.sum()
+        nobody = self.measure(np.full(len(scores), -1.0))
+        return nobody + np.cumsum(gain[ranking.order])[ranking.accepted - 1]
+
+    @property
+    def _gains(self) -> Mapping[str, float]:
+        gains = self.constraint.gains
+        return {"tp": 1.0, "tn": 1.0} if gains is None else gains  # accuracy
+
+
 @solve_task.register
 def solve_performance_bound(constraint: PerformanceBound, task: Task) -> Outcome:
     """Return the classifier of least covariance found whose measure is within the bound."""
-    measure = _measure(constraint, task)
     free = task.solve(task.problem.unconstrained())
-    best = measure(free.scores)
-    floor = best - constraint.gamma * abs(best) - _ROOM * abs(best)
+    floor = Floor.of(constraint, task, free)
     path = Path(task, free, task.problem.rows @ free.theta)
-
-    def within(t: float) -> bool:
-        return measure(path.at(t).scores) >= floor
-
-    # Scores of the last few points only are kept by trace; the search needs one at a time.
-    allowed = [t for t, s in path.trace(np.linspace(1.0, 0.0, _STEPS + 1).tolist()) if measure(s.scores) >= floor]
-    high = min(allowed, default=1.0)
-    low = high - 1.0 / _STEPS
-    for _ in range(_HALVINGS if high > 0.0 else 0):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if within(middle) else (middle, high)
-    solution: Solution = path.at(high)
+    factor = least_worthwhile(path, floor.keeps)
+    solution = path.at(factor)
     return PerformanceOutcome(
         solution,
-        path.problem(high),
+        path.problem(factor),
         free,
-        factor=high,
-        performance=measure(solution.scores),
-        unconstrained_performance=best,
+        factor=factor,
+        performance=floor.measure(solution.scores),
+        unconstrained_performance=floor.best,
     )
 
 
-def _measure(constraint: PerformanceBound, task: Task) -> Callable[[Array], float]:
-    """Return the measure of scores on the training data; higher is better."""
-    label, weight = task.data.y > 0, task.data.people_weight
-    if constraint.measure == "auc":
-        return lambda scores: float(roc_auc_score(label, scores, sample_weight=weight))
-    gains = constraint.gains if constraint.gains is not None else {"tp": 1.0, "tn": 1.0}  # accuracy
-    return lambda scores: mean_gain(scores >= 0, label, gains, weight)
+def least_worthwhile(path: Path, keeps: Callable[[Array], bool], least: float = 0.0) -> float:
+    """Return the least factor found, from ``least`` on, whose scores are worth enough; 1 where none are."""
+    # Scores of the last few points only are kept by trace; the search needs one at a time.
+    grid = np.linspace(1.0, least, _STEPS + 1)
+    allowed = [t for t, s in path.trace(grid.tolist()) if keeps(s.scores)]
+    high = min(allowed, default=1.0)
+    low = max(high - (1.0 - least) / _STEPS, least)
+    for _ in range(_HALVINGS if high > least else 0):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if keeps(path.at(middle).scores) else (middle, high)
+    return high

@@ -19,6 +19,7 @@ from fairmargin.formulations.prule.outcome import PRuleOutcome, make_outcome
 from fairmargin.formulations.prule.search import Found, find_classifier, unconstrained
 from fairmargin.formulations.prule.sequence import SafetySequence
 from fairmargin.formulations.task import Task, solve_task
+from fairmargin.problem import Solution
 
 __all__ = ["PRuleOutcome", "SafetySequence", "solve_p_rule"]
 
@@ -36,11 +37,11 @@ def solve_p_rule(constraint: PRuleBound, task: Task) -> PRuleOutcome:
     judge = make_judge(constraint, task)
     free = unconstrained(task)
     scores = free.scores
-    enough = _unconstrained_cut(task, judge, scores)
+    enough = _unconstrained_cut(task, judge, free)
     if enough is not None:
         return make_outcome(task, judge, Found(unconstrained_candidate(free), enough), free)
     best = find_classifier(task, judge, free, constraint.path)
-    constant = judge.constant_cut(scores)
+    constant = judge.constant_cut(free)
     if constant is not None and (best is None or best.accuracy < constant.accuracy):
         best = Found(unconstrained_candidate(free), constant)
     if best is None:
@@ -61,12 +62,13 @@ def _infeasible(constraint: PRuleBound, judge: Judge, scores: Array) -> Infeasib
     )
 
 
-def _unconstrained_cut(task: Task, judge: Judge, scores: Array) -> Cut | None:
+def _unconstrained_cut(task: Task, judge: Judge, free: Solution) -> Cut | None:
     """Return the cut of the unconstrained classifier if that keeps the rule and is of use, None if a search is due.
 
     Its intercept is moved to the most accurate place that keeps the rule, but not where class weights say that
     accuracy is not what is wanted.
     """
+    scores = free.scores
     unmoved = Cut(judge.people.accuracy(scores >= 0), 0.0)
     if judge.rule.asks_nothing:
         return unmoved
@@ -74,7 +76,7 @@ def _unconstrained_cut(task: Task, judge: Judge, scores: Array) -> Cut | None:
         return None
     if not np.array_equal(task.data.loss_weight, task.data.people_weight):
         return unmoved
-    best = judge.best_cut(scores)
+    best = judge.best_cut(free)
     assert best is not None  # the unmoved one keeps the rule
     if not judge.is_useful(best.accuracy):
         return None

@@ -14,6 +14,7 @@ from fairmargin.decisions import GroupCounts, Population, Ranking, highest_diffe
 from fairmargin.exceptions import SmallGroupWarning, TrivialClassifierWarning
 from fairmargin.formulations.prule.rule import Rule, make_rule
 from fairmargin.formulations.task import Task
+from fairmargin.problem import Solution
 
 __all__ = ["TIED", "Cut", "Judge", "make_judge"]
 
@@ -77,9 +78,13 @@ class Judge:
 
     @property
     def trust(self) -> list[Array]:
-        """For everything compared, the share of its own gap that a group's smoothed rate keeps, (G,)."""
-        size = max(self.smooth_below, 1.0)
-        return [np.minimum(c.people / size, 1.0) for c in self.people.group_totals]
+        """For everything compared, the share of its own gap that a group's smoothed rate keeps, (G,).
+
+        It is zero for groups of fewer than ``min_people``, which no rule is about.
+        """
+        size, least = max(self.smooth_below, 1.0), self.people.min_people
+        sizes = [c.people for c in self.people.group_totals]
+        return [np.where(people >= least, np.minimum(people / size, 1.0), 0.0) for people in sizes]
 
     def keeps(self, scores: Array) -> bool:
         """Whether the decisions ``scores >= 0`` reach the rule."""
@@ -98,18 +103,28 @@ class Judge:
         """Whether an accuracy is above that of the better constant decision by more than about its standard error."""
         return accuracy > self.people.constant_accuracy + 0.5 / math.sqrt(len(self.people.weight))
 
-    def best_cut(self, scores: Array) -> Cut | None:
+    def allowed_gaps(self, rate: Array, rest: Array) -> Array:
+        """Return the gaps that the rule allows between the rates of groups and of the rest, by column."""
+        return self.rule.allowed(rate, rest)
+
+    @property
+    def trust_in_gaps(self) -> Array:
+        """The share of each column's gap that counts; of two groups, that of the smaller."""
+        return np.concatenate([t if len(t) > 2 else [t.min()] for t in self.trust])
+
+    def best_cut(self, found: Solution) -> Cut | None:
         """Return the most accurate cut that keeps the rule and accepts some but not all; None if there is none.
 
         Of equally accurate cuts, the one that moves the intercept least is returned.
         """
-        return self.look(scores)[0]
+        return self.look(found)[0]
 
-    def look(self, scores: Array, floor: float = 0.0) -> tuple[Cut | None, float]:
+    def look(self, found: Solution, floor: float = 0.0) -> tuple[Cut | None, float]:
         """Return the best cut, with an accuracy of at least ``floor``, and the accuracy of the best without the rule.
 
         Without an intercept there is but one cut.
         """
+        scores = found.scores
         if not self.may_cut:
             accuracy = self.people.accuracy(scores >= 0)
             keeps = self.keeps(scores) and not self.is_constant(scores)
@@ -130,7 +145,7 @@ class Judge:
         """Return the level of the rule that each of the cuts with ascending indices ``cuts`` reaches."""
         return np.asarray(self.rule.reached(self._smoothed(ranking.counts(cuts))))
 
-    def constant_cut(self, scores: Array) -> Cut | None:
+    def constant_cut(self, found: Solution) -> Cut | None:
         """Return the better of the cuts that accept everybody and nobody; None if the intercept may not be moved.
 
         Deciding the same for everybody keeps every rule but those on error rates, which depend on the labels: a
@@ -140,15 +155,15 @@ class Judge:
         if not self.may_cut:
             return None
         cuts = [
-            Cut(self.people.accuracy(np.full(len(scores), accepted)), threshold)
-            for accepted, threshold in self.constant_thresholds(scores).items()
+            Cut(self.people.accuracy(np.full(len(found.scores), accepted)), threshold)
+            for accepted, threshold in self.constant_thresholds(found).items()
             if self.keeps_constant(accepted)
         ]
         return max(cuts, key=lambda cut: cut.accuracy, default=None)
 
-    def constant_thresholds(self, scores: Array) -> dict[bool, float]:
+    def constant_thresholds(self, found: Solution) -> dict[bool, float]:
         """Return the thresholds that accept everybody (True) and nobody (False)."""
-        low, high = float(scores.min()), float(scores.max())
+        low, high = float(found.scores.min()), float(found.scores.max())
         room = max(high - low, 1.0)
         return {True: low - room, False: high + room}
 

@@ -31,7 +31,6 @@ from fairmargin.formulations.prule.search import (
     families_of,
     line_of,
     smooth_tasks,
-    trust_in_gaps,
     unconstrained,
 )
 from fairmargin.formulations.task import Task
@@ -243,7 +242,7 @@ class LevelSearch:
         for level, asked in enumerate(self.levels):
             judge = self.judge.at(asked)
             best = self._winner(exact, level, judge)
-            constant = judge.constant_cut(self.free.scores)
+            constant = judge.constant_cut(self.free)
             if constant is not None and (best is None or best.accuracy < constant.accuracy):
                 best = Found(unconstrained_candidate(self.free), constant)
             chosen.append(best)
@@ -302,13 +301,13 @@ def _look_at_one_price(search: LevelSearch, family: DecisionFamily, scout: Scout
 def _look_at_prices(search: LevelSearch, family: DecisionFamily, scout: Scout) -> None:
     """Close the gaps of several groups to the extent that each level asks for, then move single prices."""
     prices = np.zeros(family.n_prices)
-    trust = trust_in_gaps(search.judge)
+    trust = search.judge.trust_in_gaps
 
     def visit(candidate: Candidate) -> None:
         search.add(candidate, scout)
 
     for level in search.levels:
-        prices = close_gaps(family, search.judge.rule.at(level), visit, trust, start=prices, most=_SOLVES)
+        prices = close_gaps(family, search.judge.at(level).allowed_gaps, visit, trust, start=prices, most=_SOLVES)
     for move in np.vstack([np.eye(len(prices)), -np.eye(len(prices))]) * _STEP / 2.0:
         for leading in search.leading_prices():
             visit(family.priced(leading + move))
@@ -316,7 +315,7 @@ def _look_at_prices(search: LevelSearch, family: DecisionFamily, scout: Scout) -
 
 def _look_at_rates(search: LevelSearch, scout: Scout) -> None:
     """Bring smoothed rates as close to each other as each level asks for."""
-    family, trust = SmoothedRates(scout.rough, scout.start), trust_in_gaps(search.judge)
+    family, trust = SmoothedRates(scout.rough, scout.start), search.judge.trust_in_gaps
     for level in search.levels:
-        for candidate in family.steps(search.judge.rule.at(level).allowed, trust):
+        for candidate in family.steps(search.judge.at(level).allowed_gaps, trust):
             search.add(candidate, scout)

@@ -21,7 +21,7 @@ from fairmargin.formulations.task import Task
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start
 
-__all__ = ["SmoothedRates"]
+__all__ = ["Allowed", "SmoothedRates"]
 
 Array = NDArray[np.float64]
 Allowed = Callable[[Array, Array], Array]  # the gaps that a rule allows, given the rates of groups and of the rest

@@ -33,8 +33,7 @@ from fairmargin.formulations.prule.families import (
 )
 from fairmargin.formulations.prule.judge import TIED, Cut, Judge
 from fairmargin.formulations.prule.mistreatment import ErrorCovarianceFamily
-from fairmargin.formulations.prule.rates import SmoothedRates
-from fairmargin.formulations.prule.rule import Rule
+from fairmargin.formulations.prule.rates import Allowed, SmoothedRates
 from fairmargin.formulations.task import Task
 from fairmargin.losses import SmoothedHingeLoss
 from fairmargin.problem import Solution
@@ -48,7 +47,6 @@ __all__ = [
     "find_classifier",
     "line_of",
     "smooth_tasks",
-    "trust_in_gaps",
     "unconstrained",
 ]
 
@@ -103,7 +101,7 @@ def find_classifier(task: Task, judge: Judge, free: Solution, path: str) -> Foun
 
     ``free`` is the unconstrained solution; ``path`` is as in :class:`fairmargin.PRuleBound`.
     """
-    cut = judge.best_cut(free.scores)
+    cut = judge.best_cut(free)
     best = None if cut is None else Found(unconstrained_candidate(free), cut)
     scouts = [Scout(smooth, free) for smooth in smooth_tasks(task)]
     best = _search_families(task, judge, scouts, path, best)
@@ -214,7 +212,7 @@ class _Walk:
         """
         if candidate.is_infeasible:
             return -np.inf, -np.inf
-        cut, ceiling = self.judge.look(candidate.solution.scores, self.worthwhile)
+        cut, ceiling = self.judge.look(candidate.solution, self.worthwhile)
         if cut is None or not candidate.is_solved:
             return -np.inf, ceiling
         found = Found(candidate, cut)
@@ -281,7 +279,7 @@ def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
     def visit(candidate: Candidate) -> None:
         known[float(candidate.point.iloc[0])] = walk.judged(candidate)[0]
 
-    prices = close_gaps(family, walk.judge.rule, visit, trust_in_gaps(walk.judge))
+    prices = close_gaps(family, walk.judge.allowed_gaps, visit, walk.judge.trust_in_gaps)
     if len(prices) > 1 or not walk.few:
         walk.along(Prices(family, prices), [1.0], walk.step / 2)
     if len(prices) > 1:
@@ -296,7 +294,7 @@ def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
 def _look_along_rates(scout: Scout, walk: _Walk) -> None:
     """Look at classifiers whose smoothed rates approach each other."""
     judge = walk.judge
-    for candidate in SmoothedRates(scout.rough, scout.start).steps(judge.rule.allowed, trust_in_gaps(judge)):
+    for candidate in SmoothedRates(scout.rough, scout.start).steps(judge.allowed_gaps, judge.trust_in_gaps):
         walk.judged(candidate)
 
 
@@ -324,7 +322,7 @@ def families_of(path: str, task: Task) -> tuple[str, ...]:
 
 def close_gaps(
     family: DecisionFamily,
-    rule: Rule,
+    allowed_gaps: Allowed,
     visit: Callable[[Candidate], object] = lambda candidate: None,
     trust: Array | float = 1.0,
     *,
@@ -349,7 +347,7 @@ def close_gaps(
     scores = family.priced(prices).solution.scores if np.any(prices) else family.free.scores
     for _ in range(most):
         rate, rest = family.rates(scores)
-        gap, allowed = trust * (rate - rest), rule.allowed(rate, rest)
+        gap, allowed = trust * (rate - rest), allowed_gaps(rate, rest)
         excess = float(np.max(np.abs(gap) - allowed))
         if excess < least:
             best, least = prices, excess
@@ -365,11 +363,6 @@ def close_gaps(
         visit(candidate)
         scores = candidate.solution.scores
     return best
-
-
-def trust_in_gaps(judge: Judge) -> Array:
-    """Return the share of each column's gap that smoothed rates keep; of two groups, that of the smaller."""
-    return np.concatenate([t if len(t) > 2 else [t.min()] for t in judge.trust])
 
 
 def _polish(family: DecisionFamily, walk: _Walk) -> None:
@@ -394,7 +387,7 @@ def _best_of(task: Task, judge: Judge, walk: _Walk, most: int = _FINALISTS) -> F
         if best is not None and best.accuracy >= rough.accuracy - noise:
             break
         candidate = rough.candidate.solved(task)
-        cut = judge.best_cut(candidate.solution.scores) if candidate.is_solved else None
+        cut = judge.best_cut(candidate.solution) if candidate.is_solved else None
         if cut is None:
             continue
         exact = Found(candidate, cut)

@@ -132,7 +132,7 @@ class SafetySequence:
             yield scout.unconstrained, smooth
             if self.constraint.path in ("auto", "decisions"):
                 family = DecisionFamily(scout.rough, scout.start)
-                ray = Prices(family, close_gaps(family, self.judge.rule.equal_rates))
+                ray = Prices(family, close_gaps(family, self.judge.rule.equal_rates.allowed))
                 for k in range(1, 1 + _POINTS + _POINTS // 3):
                     yield ray.at(k / _POINTS), smooth
             if self.constraint.path == "rates":

@@ -16,15 +16,17 @@ from fairmargin.formulations.outcome import Outcome, as_sure_as
 from fairmargin.formulations.promises import PromisesInMemory
 from fairmargin.formulations.prule import PRuleOutcome
 from fairmargin.formulations.prule.judge import make_judge
-from fairmargin.formulations.several.convex import check_feasible, solve_convex
+from fairmargin.formulations.several.convex import afforded_bounds, check_feasible, solve_convex
 from fairmargin.formulations.several.demands import Demands
 from fairmargin.formulations.several.record import ConstraintRecord
 from fairmargin.formulations.several.rules import solve_rules
 from fairmargin.formulations.task import Task, solve_task
+from fairmargin.penalty import CovariancePenalty
+from fairmargin.performance import PerformanceBound
 from fairmargin.problem import Problem, Solution, largest
 from fairmargin.several import Several
 
-__all__ = ["ConstraintRecord", "SeveralOutcome", "solve_several"]
+__all__ = ["ConstraintRecord", "SeveralOutcome", "least_loss", "solve_several"]
 
 Array = NDArray[np.float64]
 
@@ -79,9 +81,20 @@ def solve_several(constraint: Several, task: Task) -> Outcome:
     except InfeasibleError as error:
         raise InfeasibleError(f"{error} {_conflict(demands)}") from None
     if demands.rules:
+        if np.any(demands.prices > 0):
+            demands = replace(demands, afforded=afforded_bounds(demands, base))
+            base = check_feasible(demands)
         return _solve_rules(demands, base)
     problem, solution, factor = solve_convex(demands, base)
     return _outcome(demands, problem, as_sure_as(solution, free), factor)
+
+
+def least_loss(constraint: Several, task: Task, free: Solution) -> Outcome:
+    """Return the least loss that all constraints, none of them a rule or a price, leave: they only bound."""
+    demands = Demands(constraint, task, free, constraint.notions)
+    base = check_feasible(demands)
+    bounds = demands.bounds
+    return _outcome(demands, task.problem.with_bounds(-bounds, bounds), as_sure_as(base, free), None)
 
 
 def _solve_bounds(constraint: Several, task: Task) -> SeveralOutcome:
@@ -136,7 +149,8 @@ def _conflict(demands: Demands) -> str:
     culprits = [repr(c) for k, c in enumerate(constraints) if _is_feasible(demands.without(k))]
     if len(culprits) > 1:
         both = " and ".join(culprits)
-        return f"{both} contradict each other: without either, all others can be satisfied. Ask for less."
+        one = "either" if len(culprits) == 2 else "any one of them"
+        return f"{both} contradict each other: without {one}, all others can be satisfied. Ask for less."
     if culprits:
         return f"Without {culprits[0]} all others can be satisfied. Ask for less."
     return "Several of them contradict each other: leaving out a single one is not enough. Ask for less."
@@ -176,11 +190,16 @@ def _record(constraint: Constraint, demands: Demands, outcome: SeveralOutcome) -
         judge = make_judge(constraint, demands.part([constraint]))
         violation = max(judge.rule.level - judge.reached(outcome.solution.scores), 0.0)
         figures["p_rule"], figures["cv_score"] = judge.measures(outcome.solution.scores)
+    elif isinstance(constraint, PerformanceBound):
+        (floor,) = (f for f in demands.floors if f.constraint is constraint)
+        figures["performance"] = floor.measure(outcome.solution.scores)
+        figures["unconstrained_performance"] = floor.best
+        violation = max(floor.least - figures["performance"], 0.0)
     elif isinstance(constraint, IndividualLossBound):
         slack = demands.promised(constraint)[0].slack(outcome.solution.scores)
         violation = largest(-slack)
         figures["binding"] = int(np.count_nonzero(slack <= BINDING))
-    if isinstance(constraint, CovarianceBound) or demands.decides(constraint):
+    if isinstance(constraint, CovarianceBound | CovariancePenalty) or demands.decides(constraint):
         shown["bound"] = labels.series(bounds, "bound")[chosen]
         shown["multipliers"] = labels.series(multipliers, "multiplier")[chosen]
     return ConstraintRecord(constraint, violation, covariance, figures=figures, **shown)

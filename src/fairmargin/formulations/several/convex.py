@@ -18,6 +18,7 @@ from fairmargin.exceptions import InfeasibleError
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.loss import least_factor as within_budget
 from fairmargin.formulations.loss import least_sum
+from fairmargin.formulations.performance import least_worthwhile
 from fairmargin.formulations.prices import Prices
 from fairmargin.formulations.region import Region, least_factor
 from fairmargin.formulations.several.demands import Demands
@@ -25,10 +26,11 @@ from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start
 from fairmargin.tolerances import HAIR, ROUGH
 
-__all__ = ["check_feasible", "solve_convex"]
+__all__ = ["afforded_bounds", "check_feasible", "solve_convex"]
 
 Array = NDArray[np.float64]
 
+_HALVINGS = 40  # of the share of prices that a budget affords: to the last digits of the objective
 _SLACK = 2e-7  # by which a least factor of a linear program is exceeded, so that its solution has an inside
 
 
@@ -51,6 +53,9 @@ def check_feasible(demands: Demands) -> Solution:
     base = _within(demands)
     if base.objective > demands.budget * (1.0 + HAIR):
         raise InfeasibleError("The least loss under the other constraints exceeds the bound on the loss.")
+    if not demands.rules and not demands.performs(base.scores):
+        named = " and ".join(f.constraint.measure for f in demands.floors if not f.keeps(base.scores))
+        raise InfeasibleError(f"The least loss under the other constraints loses more of the {named} than allowed.")
     return base
 
 
@@ -82,7 +87,7 @@ def _least_bounds(demands: Demands, base: Solution) -> tuple[Array, float | None
     task = replace(demands.task, region=demands.region)
     bounds, rows = demands.bounds, task.problem.rows
     if np.any(demands.prices > 0):
-        paid = Prices(task, base, demands.prices).at(1.0)
+        paid = _paid(demands, Prices(task, base, demands.prices), base)
         return np.minimum(bounds, np.where(demands.prices > 0, np.abs(rows @ paid.theta), np.inf)), None
     if demands.least is None:
         return bounds, None
@@ -91,7 +96,7 @@ def _least_bounds(demands: Demands, base: Solution) -> tuple[Array, float | None
     if not np.any(counted):
         return bounds, 1.0
     least = _least_promised(demands, unit)
-    if not np.isfinite(demands.budget):
+    if not np.isfinite(demands.budget) and not demands.floors:
         return np.minimum(bounds, _times(least, unit)), least * largest
     task = replace(task, tol=min(task.tol, HAIR))  # a root search needs the losses better than its own accuracy
     if isinstance(constraint, LossBound) and constraint.norm == "sum" and counted.sum() > 1:
@@ -101,8 +106,41 @@ def _least_bounds(demands: Demands, base: Solution) -> tuple[Array, float | None
     if far <= least:
         return np.minimum(bounds, _times(least, unit)), least * largest
     path = Path(task, base, _times(far, unit), least=least / far)
-    t, _ = within_budget(path, demands.budget)
+    t = within_budget(path, demands.budget)[0] if np.isfinite(demands.budget) else path.least
+    if demands.floors:
+        t = least_worthwhile(path, demands.performs, t)
     return np.minimum(bounds, _times(t * far, unit)), t * far * largest
+
+
+def _paid(demands: Demands, prices: Prices, base: Solution) -> Solution:
+    """Return the solution at the prices or, where the budget does not afford it, at the largest share that it does.
+
+    With a multiplier ``mu`` of the budget, ``(1 + mu) L + price |cov|`` is minimised: the solution at a share
+    ``1 / (1 + mu)`` of the prices.
+    """
+
+    def within(solution: Solution) -> bool:
+        return solution.objective <= demands.budget * (1.0 + HAIR) and demands.performs(solution.scores)
+
+    best, low, high = prices.at(1.0), 0.0, 1.0
+    if within(best):
+        return best
+    best = base
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        here = prices.at(middle)
+        if within(here):
+            best, low = here, middle
+        else:
+            high = middle
+    return best
+
+
+def afforded_bounds(demands: Demands, base: Solution) -> Array:
+    """Return the bounds on covariances that the prices correspond to, (K,)."""
+    task = replace(demands.task, region=demands.region)
+    paid = _paid(demands, Prices(task, base, demands.prices), base)
+    return np.where(demands.prices > 0, np.abs(task.problem.rows @ paid.theta), np.inf)
 
 
 def _least_promised(demands: Demands, unit: Array) -> float:
@@ -123,8 +161,9 @@ def _least_promised(demands: Demands, unit: Array) -> float:
 
 
 def _least_sum(demands: Demands, base: Solution, unit: Array) -> Array:
-    if demands.promises is not None:
-        raise ValueError("LossBound(norm='sum') cannot be combined with promises to people; use norm='max'.")
+    if demands.promises is not None or demands.floors:
+        other = "promises to people" if demands.promises is not None else "a PerformanceBound"
+        raise ValueError(f"LossBound(norm='sum') cannot be combined with {other}; use norm='max'.")
     task = replace(demands.task, region=demands.region, tol=min(demands.task.tol, HAIR))
     none = np.where(np.isfinite(unit), 0.0, np.inf)
     zero = task.solve(task.problem.with_bounds(-none, none), Start(base.theta, hessian=base.hessian))

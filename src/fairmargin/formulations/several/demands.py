@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
 from fairmargin.formulations.individual import make_promises
 from fairmargin.formulations.loss import units
+from fairmargin.formulations.performance import Floor
 from fairmargin.formulations.promises import PromisesInMemory
 from fairmargin.formulations.region import Region
 from fairmargin.formulations.task import Task
 from fairmargin.notions import Compared, get_notion
 from fairmargin.penalty import CovariancePenalty
+from fairmargin.performance import PerformanceBound
 from fairmargin.problem import Solution
 from fairmargin.several import Several, SeveralNotions
 
@@ -38,18 +40,22 @@ class Demands:
         The unconstrained classifier, to which shares of losses and covariances refer.
     notions : SeveralNotions
         Of the rows of the task.
+    afforded : (K,), optional
+        Bounds on covariances that prices correspond to, where something else than loss and price is minimised.
     """
 
     asked: Several
     task: Task
     free: Solution
     notions: SeveralNotions
+    afforded: Array | None = None
     _promised: dict[int, tuple[PromisesInMemory, float]] = field(default_factory=dict, compare=False)
 
     def without(self, k: int) -> Demands | None:
         """Return the demands without one of the constraints; None if there is no other."""
         rest = tuple(c for j, c in enumerate(self.asked.constraints) if j != k)
-        return Demands(Several(rest), self.task, self.free, self.notions) if rest else None
+        afforded = None if isinstance(self.asked.constraints[k], CovariancePenalty) else self.afforded
+        return Demands(Several(rest), self.task, self.free, self.notions, afforded) if rest else None
 
     def columns(self, constraint: Constraint) -> Mask:
         """Return which rows of the task belong to the notion of a constraint, (K,)."""
@@ -80,7 +86,7 @@ class Demands:
     @cached_property
     def bounds(self) -> Array:
         """The tightest bound on every covariance, (K,)."""
-        none = np.full(self.task.problem.n_rows, np.inf)
+        none = np.full(self.task.problem.n_rows, np.inf) if self.afforded is None else self.afforded
         return np.minimum.reduce([none, *(self.thresholds(c) for c in self.asked.of(CovarianceBound))])
 
     @cached_property
@@ -113,6 +119,15 @@ class Demands:
         """The largest objective."""
         return min(((1.0 + c.gamma) * self.free.objective for c in self.asked.of(LossBound)), default=np.inf)
 
+    @cached_property
+    def floors(self) -> list[Floor]:
+        """The least values of measures of the decisions or scores."""
+        return [Floor.of(c, self.task, self.free) for c in self.asked.of(PerformanceBound)]
+
+    def performs(self, scores: Array) -> bool:
+        """Whether scores are worth enough by every measure."""
+        return all(floor.keeps(scores) for floor in self.floors)
+
     @property
     def rules(self) -> list[PRuleBound]:
         """The rules on decisions."""
@@ -122,7 +137,7 @@ class Demands:
     def least(self) -> tuple[Constraint, Array, float] | None:
         """The constraint whose covariance is minimised, the units of that, and the largest weight of an attribute."""
         for c in self.asked.constraints:
-            if isinstance(c, LossBound | IndividualLossBound):
+            if isinstance(c, LossBound | IndividualLossBound | PerformanceBound):
                 weights = np.ones(self.task.problem.n_rows)
                 if isinstance(c, LossBound):
                     weights = self.task.columns.repeated(c.column_weights(self.task.sensitive))

@@ -17,8 +17,8 @@ class ConstraintRecord:
     constraint : Constraint
     violation : float
         By how much it is missed, 0 where it is kept: in units of covariance for ``CovarianceBound``, of the score for
-        ``IndividualLossBound``, of the share ``L / L* - 1`` for ``LossBound``, in percentage points (or a difference
-        of rates) for ``PRuleBound``.
+        ``IndividualLossBound``, of the share ``L / L* - 1`` for ``LossBound``, of the measure for
+        ``PerformanceBound``, in percentage points (or a difference of rates) for ``PRuleBound``.
     covariance : pandas.Series
         Under the constraint's notion.
     bound : pandas.Series or None
@@ -29,7 +29,8 @@ class ConstraintRecord:
         decisions.
     figures : dict
         What else there is to tell: ``loss_increase`` of ``LossBound``, ``binding`` (how many promises are kept
-        with no room to spare) of ``IndividualLossBound``, ``p_rule`` and ``cv_score`` of ``PRuleBound``.
+        with no room to spare) of ``IndividualLossBound``, ``p_rule`` and ``cv_score`` of ``PRuleBound``,
+        ``performance`` and ``unconstrained_performance`` of ``PerformanceBound``.
     """
 
     constraint: Any

@@ -1,8 +1,8 @@
 """Rules on decisions beside other constraints: the search of a p%-rule among the classifiers that satisfy the others.
 
-Every candidate is solved within the region of the convex constraints. Its cut must keep the promises too, and bounds
-on covariances that depend on the intercept: an interval of thresholds. Several rules are judged together, each under
-its own notion.
+Every candidate is solved within the region of the convex constraints. Its cut must keep the promises too, bounds on
+covariances that depend on the intercept, and a bound on the loss: an interval of thresholds. Several rules are judged
+together, each under its own notion.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from fairmargin.formulations.prule.families import unconstrained_candidate
 from fairmargin.formulations.prule.judge import TIED, Cut, Judge, make_judge
 from fairmargin.formulations.prule.outcome import make_outcome
 from fairmargin.formulations.prule.search import Found, find_classifier
+from fairmargin.formulations.several.budget import cuts_within
 from fairmargin.formulations.several.demands import Demands
 from fairmargin.problem import Solution
 from fairmargin.tolerances import HAIR
@@ -37,11 +38,14 @@ class JointJudge(Judge):
         As in :class:`Judge`: everybody under the notions of all rules, and the first rule, which guide the search.
     parts : tuple of Judge
         One per rule, each under its own notion: they alone decide what is kept and measured.
+    places : tuple of (K,) of bool
+        The columns of each of them among those of all rules.
     demands : Demands
         The other constraints.
     """
 
     parts: tuple[Judge, ...] = ()
+    places: tuple[NDArray[np.bool_], ...] = ()
     demands: Demands | None = field(default=None, compare=False)
 
     def reached(self, scores: Array) -> float:
@@ -49,11 +53,27 @@ class JointJudge(Judge):
         short = min(part.reached(scores) - part.rule.level for part in self.parts)
         return min(self.parts[0].reached(scores), self.rule.level + short)
 
-    def look(self, scores: Array, floor: float = 0.0) -> tuple[Cut | None, float]:
+    def allowed_gaps(self, rate: Array, rest: Array) -> Array:
+        """Return the gaps that all rules allow, each under its own notion, by column."""
+        found = np.full(len(rate), np.inf)
+        for part, place in zip(self.parts, self.places, strict=True):
+            found[place] = np.minimum(found[place], part.allowed_gaps(rate[place], rest[place]))
+        return found
+
+    @property
+    def trust_in_gaps(self) -> Array:
+        """The share of each column's gap that counts for the rule that takes it for most."""
+        found = np.zeros(len(self.places[0]))
+        for part, place in zip(self.parts, self.places, strict=True):
+            found[place] = np.maximum(found[place], part.trust_in_gaps)
+        return found
+
+    def look(self, found: Solution, floor: float = 0.0) -> tuple[Cut | None, float]:
         """Return the best allowed cut that keeps all rules, and the accuracy of the best allowed one without them."""
-        least, most = self.allowed(scores)
+        scores = found.scores
+        least, most = self.thresholds(found)
         if not self.may_cut:
-            keeps = self.keeps(scores) and not self.is_constant(scores)
+            keeps = least <= 0.0 <= most and self.keeps(scores) and not self.is_constant(scores)
             return (Cut(self.people.accuracy(scores >= 0), 0.0) if keeps else None), 1.0
         ranking = self.people.rank(scores)
         cuts = np.arange(len(ranking.accuracy))
@@ -67,6 +87,9 @@ class JointJudge(Judge):
         for part in self.parts:
             if len(cuts):
                 cuts = cuts[part.levels(part.people.rank(scores), cuts) >= part.rule.level]
+        assert self.demands is not None
+        for one in self.demands.floors:
+            cuts = cuts[one.at_cuts(ranking, scores)[cuts] >= one.least]
         if not len(cuts):
             return None, ceiling
         best = cuts[ranking.accuracy[cuts] >= ranking.accuracy[cuts].max() - TIED]
@@ -79,19 +102,24 @@ class JointJudge(Judge):
 
     def keeps(self, scores: Array) -> bool:
         """Whether the decisions ``scores >= 0`` reach all rules and keep what else is asked."""
-        least, most = self.allowed(scores)
-        return least <= 0.0 <= most and all(part.keeps(scores) for part in self.parts)
+        assert self.demands is not None
+        least, most = self._allowed(scores)
+        kept = least <= 0.0 <= most and self.demands.performs(scores)
+        return kept and all(part.keeps(scores) for part in self.parts)
 
     def keeps_constant(self, accepted: bool) -> bool:
-        """Whether accepting everybody, or nobody, reaches all rules."""
-        return all(part.keeps_constant(accepted) for part in self.parts)
+        """Whether accepting everybody, or nobody, reaches all rules and is worth enough."""
+        assert self.demands is not None
+        scores = np.full(len(self.people.weight), 1.0 if accepted else -1.0)
+        return self.demands.performs(scores) and all(part.keeps_constant(accepted) for part in self.parts)
 
-    def constant_thresholds(self, scores: Array) -> dict[bool, float]:
+    def constant_thresholds(self, found: Solution) -> dict[bool, float]:
         """Return the allowed thresholds that accept everybody (True) and nobody (False), where there are any."""
-        least, most = self.allowed(scores)
+        least, most = self.thresholds(found)
         if least > most:
             return {}
-        far = {accepted: min(max(t, least), most) for accepted, t in super().constant_thresholds(scores).items()}
+        scores = found.scores
+        far = {accepted: min(max(t, least), most) for accepted, t in super().constant_thresholds(found).items()}
         beyond = {True: far[True] <= scores.min(), False: far[False] > scores.max()}
         return {accepted: t for accepted, t in far.items() if beyond[accepted]}
 
@@ -105,8 +133,17 @@ class JointJudge(Judge):
         for part in self.parts:
             part.warn_of_small_groups(scores)
 
-    def allowed(self, scores: Array) -> tuple[float, float]:
-        """Return the least and the largest threshold that the other constraints allow for a ranking."""
+    def thresholds(self, found: Solution) -> tuple[float, float]:
+        """Return the least and the largest threshold that the other constraints allow for a classifier."""
+        assert self.demands is not None
+        least, most = self._allowed(found.scores)
+        if np.isinf(self.demands.budget) or least > most:
+            return least, most
+        low, high = cuts_within(self.demands.task.problem, found, self.demands.budget)
+        return max(least, low), min(most, high)
+
+    def _allowed(self, scores: Array) -> tuple[float, float]:
+        """Return the same without the bound on the loss, which depends on more than the ranking."""
         assert self.demands is not None
         least, most = -np.inf, np.inf
         if self.demands.promises is not None:
@@ -143,10 +180,12 @@ def solve_rules(demands: Demands, base: Solution) -> PRuleOutcome:
     task = replace(demands.part(rules), region=demands.region)
     parts = tuple(make_judge(rule, demands.part([rule])) for rule in rules)
     whole = make_judge(rules[0], task)
-    judge = JointJudge(whole.people, whole.rule, whole.may_cut, whole.smooth_below, parts, demands)
+    columns = [demands.columns(rule) for rule in rules]
+    places = tuple(place[np.any(columns, axis=0)] for place in columns)
+    judge = JointJudge(whole.people, whole.rule, whole.may_cut, whole.smooth_below, parts, places, demands)
     base = replace(base, multipliers=np.zeros(task.problem.n_rows), scores=task.problem.design.matvec(base.theta))
     best = find_classifier(task, judge, base, rules[0].path)
-    constant = judge.constant_cut(base.scores)
+    constant = judge.constant_cut(base)
     if constant is not None and (best is None or best.accuracy < constant.accuracy):
         best = Found(unconstrained_candidate(base), constant)
     if best is None:
