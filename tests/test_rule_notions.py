@@ -82,6 +82,7 @@ def test_auto_is_never_behind_a_path(notion):
     assert found["auto"] == max(found.values())
 
 
+@pytest.mark.filterwarnings("ignore:Deciding the same for everybody")
 def test_smoothed_rates_approach_each_other_under_several_conditions():
     data = X, y, z = people(seed=5)
     rule = PRuleBound(difference=0.01, notion="equalized_odds", path="rates")

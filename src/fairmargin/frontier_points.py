@@ -288,7 +288,8 @@ class SeveralPoints(_Points):
 
     def points(self) -> Iterator[Point]:
         """Yield the points, the weakest bound or the lowest level first."""
-        word, found = "level" if isinstance(self.traced, PRuleBound) else "factor", []
+        word = "level" if isinstance(self.traced, PRuleBound) else "factor"
+        found: list[Any] = []
         for place, constraint in self._constraints():
             asked = Several((constraint, *self.rest))
             try:
@@ -339,7 +340,7 @@ def _split(asked: Several, frontier: Any) -> tuple[Any, tuple[Constraint, ...]]:
     is_named = isinstance(first, kind)
     rest = tuple(c for c in asked.constraints if c is not first or not is_named)
     if kind is PRuleBound:
-        rule = first if is_named else PRuleBound(80, notion=first.notion)
+        rule = first if isinstance(first, PRuleBound) else PRuleBound(80, notion=first.notion)
         compared = {"method": frontier.method, "min_people": frontier.min_people, "confidence": None}
         return replace(rule, p=80, difference=None, **compared), rest
     wrong = [c for c in rest if isinstance(c, PRuleBound | CovariancePenalty)]
