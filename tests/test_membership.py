@@ -182,15 +182,54 @@ def test_the_error_of_not_knowing_the_groups_covers(weighted):
         assert np.mean(missed <= 0.98) == pytest.approx(0.673, abs=4 * np.sqrt(0.673 * 0.327 / draws) + 0.01)
 
 
+# --- Audits ----------------------------------------------------------------------------------------------
+
+
+def test_an_audit_of_certain_membership_is_that_of_the_groups():
+    X, y, z = people()
+    certain = Membership((np.asarray(z)[:, None] == np.unique(z)).astype(float), groups=np.unique(z), name="race")
+    decided = X[:, 0] > 0.3
+    for more in ({}, {"y_true": y == 1}, {"sample_weight": np.arange(len(y)) % 3}):
+        one = audit(decided, sensitive_features={"race": certain}, pos_label=True, **more)
+        two = audit(decided, sensitive_features={"race": z}, pos_label=True, **more)
+        assert "probabilities only" in one.notes[0]
+        for mine, theirs in zip(one.attributes[0].groups, two.attributes[0].groups, strict=True):
+            shown = ("people", "positives", "rate", "rate_low", "rate_high", "ratio", "p_value", "finding")
+            assert [getattr(mine, k) for k in shown] == pytest.approx([getattr(theirs, k) for k in shown])
+        mine, theirs = ([(e.rate, e.p_value) for e in a.error_rates] for a in (one, two))
+        np.testing.assert_allclose(np.array(mine, float), np.array(theirs, float), rtol=1e-9)
+
+
+def test_the_intervals_of_an_audit_cover_the_rate_of_the_groups():
+    rng = np.random.default_rng(0)
+    draws, n, covered = 300, 400, 0
+    table = rng.dirichlet([1.0, 1.0], n)
+    rate = 0.2 + 0.5 * table[:, 0]  # decisions depend on what the probabilities know of the group only
+    for _ in range(draws):
+        decided = rng.random(n) < rate
+        in_group = rng.random(n) < table[:, 0]
+        found = audit(decided, sensitive_features=Membership(table), pos_label=True).attributes[0].groups[0]
+        covered += found.rate_low <= decided[in_group].mean() <= found.rate_high
+    assert covered / draws > 0.93  # conservative: of the rate among these people, only the group is unknown
+
+
+def test_an_audit_puts_small_unsure_groups_together():
+    table = np.random.default_rng(1).dirichlet([3.0, 2.0, 0.2, 0.1], 300)
+    found = audit(table[:, 0] > 0.5, sensitive_features=Membership(table), pos_label=True, max_groups=3)
+    groups = found.attributes[0].groups
+    assert groups[-1].group == "other (2 groups)"
+    assert groups[-1].people == round(table[:, 2:].sum())
+
+
 # --- What needs to know the groups raises ----------------------------------------------------------------
 
 X_, Y_, Z_ = people()
 COUNTING = {
-    "audit": lambda z: audit(Y_, sensitive_features=z),
+    "audit of scores": lambda z: audit(Y_, sensitive_features={"race": z}, scores=X_[:, 0]),
+    "audit in strata": lambda z: audit(Y_, sensitive_features={"race": z}, strata=X_[:, 0] > 0),
     "audit of several": lambda z: audit(
         Y_, sensitive_features={"sex": list("fm") * 200, "race": z}, intersections=True
     ),
-    "audit with weights": lambda z: audit(Y_, sensitive_features=z, sample_weight=np.arange(400.0)),
     "certify": lambda z: certify(FairLogisticRegression(constraint=None).fit(X_, Y_), X_, sensitive_features=z, p=40),
     "confidence": lambda z: FairLogisticRegression(constraint=PRuleBound(40, confidence=0.8)).fit(
         X_, Y_, sensitive_features=z

@@ -6,8 +6,8 @@ features are taken. Everything that is linear in the indicator of a group takes 
 and sums of people and of decisions by group. A rate of group g is then ``sum_i p_ig e_i / sum_i p_ig``, which
 estimates the group's rate without bias only if, among people of equal probabilities, decisions do not depend on the
 group (Chen, Kallus, Mao, Svacha, Udell, *Fairness Under Unawareness*, 2019). What not knowing the groups adds to the
-uncertainty of a rate is in ``membership_error`` of :func:`fairmargin.positive_rates`. Audits and guarantees test
-counts of people, which such a table does not have, and raise.
+uncertainty of a rate is in ``membership_error`` of :func:`fairmargin.positive_rates`; audits add it to that of the
+draw of people. Guarantees are exact tests of counted people, which such a table does not have, and raise.
 """
 
 from __future__ import annotations

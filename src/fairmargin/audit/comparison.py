@@ -3,6 +3,11 @@
 **Weights.** With weights that differ, rates are weighted, and intervals and tests take them for rates of *effective*
 counts (:func:`fairmargin.guarantee.ratio_test.effective_counts`): as many people with equal weights as would give the
 rate its variance. Weights that are all alike change nothing.
+
+**Membership as probabilities.** A person counts in a group by the probability ``p`` of belonging to it. The variance
+of a rate ``r`` has two parts: from the draw of people, ``sum w^2 p^2 (d - r)^2``, and from not knowing the group,
+``sum w^2 p (1 - p) (d - r)^2``, both over ``(sum w p)^2``. Together they are ``sum w^2 p (d - r)^2``: expected counts
+stand for counts.
 """
 
 from __future__ import annotations
@@ -80,10 +85,11 @@ class CountedSides:
         counted = None if among is None else among.astype(float)
         people = count_groups(attribute, outcome, counted, min_people)
         people = replace(people, people=people.weight.astype(int))
-        if weight is None:
+        if weight is None and attribute.probabilities is None:
             return cls(people)
-        counted = weight if counted is None else weight * counted
-        counts, squares = (count_groups(attribute, outcome, counted**power, min_people) for power in (1, 2))
+        weight = np.ones(len(outcome)) if weight is None else weight
+        once = np.ones(len(outcome)) if counted is None else counted
+        counts, squares = (count_groups(attribute, outcome, once * weight**power, min_people) for power in (1, 2))
         with np.errstate(invalid="ignore"):
             effective = np.nan_to_num(counts.weight**2 / squares.weight)
         return cls(replace(counts, people=np.floor(effective + 1e-9).astype(int)), people, squares)
@@ -91,9 +97,10 @@ class CountedSides:
     def side(self, chosen: Mask) -> Side | None:
         """Return the people of the chosen groups as one side; None if there are none."""
         plain = self.people or self.counts
-        people, positives = (int(v[chosen].sum()) for v in (plain.weight, plain.positives))
-        if people == 0:
+        people, positives = (round(float(v[chosen].sum())) for v in (plain.weight, plain.positives))
+        if not float(plain.weight[chosen].sum()) > 0.0:
             return None
+        people = max(people, 1)  # of expected numbers of people
         if self.squares is None:
             return Side(people, positives, float(people), positives / people, float(positives), float(people))
         weight = float(self.counts.weight[chosen].sum())

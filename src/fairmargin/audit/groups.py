@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.intersections import cross
+from fairmargin.membership import probabilities_refused
 from fairmargin.sensitive import Attribute, encode_sensitive
 
 __all__ = ["intersection", "merge_small", "named_reference", "with_groups"]
@@ -34,6 +35,9 @@ def intersection(
 ) -> tuple[Attribute, int]:
     """Return the groups that all attributes make together as one attribute, and how many were put together."""
     attributes = encode_sensitive(sensitive_features, n, groups=False).attributes
+    unsure = [a.name for a in attributes if a.probabilities is not None]
+    if unsure:
+        raise probabilities_refused(unsure[0], "an intersection")
     if len(attributes) < 2:
         raise ValueError("Intersections need at least two sensitive attributes.")
     return merge_small(cross(attributes), max_groups, counts)
@@ -46,13 +50,18 @@ def merge_small(
     size = len(attribute.categories)
     if size <= max_groups:
         return attribute, 0
-    assert attribute.codes is not None
-    people = np.bincount(attribute.codes, weights=counts, minlength=size)
+    rows = len(attribute.members()) if counts is None else len(counts)
+    people = attribute.group_weights(np.ones(rows) if counts is None else counts.astype(float))
     kept = np.sort(np.argsort(-people, kind="stable")[: max_groups - 1])
     position = np.full(size, max_groups - 1)
     position[kept] = np.arange(max_groups - 1)
     merged = size - len(kept)
     categories = (*(attribute.categories[g] for g in kept), f"other ({merged} groups)")
+    if attribute.probabilities is not None:
+        table = attribute.probabilities
+        joined = np.column_stack([table[:, kept], 1.0 - table[:, kept].sum(axis=1)])
+        return Attribute(attribute.name, categories, probabilities=np.clip(joined, 0.0, 1.0)), merged
+    assert attribute.codes is not None
     return Attribute(attribute.name, categories, position[attribute.codes].astype(np.intp)), merged
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairmargin.audit.scores import check_scores
 from fairmargin.inputs import check_container
-from fairmargin.membership import Membership, probabilities_refused
+from fairmargin.membership import Membership
 from fairmargin.sensitive import Sensitive, encode_sensitive, read_columns
 from fairmargin.validation import validate_weights
 
@@ -19,6 +19,11 @@ __all__ = ["People"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+_UNSURE = (
+    "The groups of {name!r} are known as probabilities only: counts are expected ones, and intervals and tests "
+    "include what not knowing the groups adds."
+)
 
 
 @dataclass(frozen=True)
@@ -59,9 +64,9 @@ class People:
         n = len(positive)
         if n == 0:
             raise ValueError("There are no decisions to audit.")
-        for name, column in read_columns(sensitive_features):
-            if isinstance(column, Membership):
-                raise probabilities_refused(name, "an audit")
+        unsure = [str(name) for name, column in read_columns(sensitive_features) if isinstance(column, Membership)]
+        _refuse_unsure(unsure, scores=scores, strata=strata, features=features)
+        notes = tuple(_UNSURE.format(name=name) for name in unsure)
         label, known = (None, None) if y_true is None else _labels(y_true, pos_label, n)
         values = None if scores is None else check_scores(scores, n)
         if counts is not None:
@@ -70,14 +75,14 @@ class People:
                     "counts stand for many people each, of whom weights, scores and features may differ."
                 )
             number = _counts(counts, n)
-            return cls(positive, sensitive_features, label, known, strata=strata, counts=number)
+            return cls(positive, sensitive_features, label, known, strata=strata, notes=notes, counts=number)
         if sample_weight is None:
-            return cls(positive, sensitive_features, label, known, None, values, strata, features)
+            return cls(positive, sensitive_features, label, known, None, values, strata, features, notes)
         weight = _weights(sample_weight, n)
         if strata is not None and np.ptp(weight[weight > 0]) > 0:
             raise ValueError("Strata are pooled without weights; leave out sample_weight or strata.")
         counted = weight > 0
-        people = cls(positive, sensitive_features, label, known, weight, values, strata, features)
+        people = cls(positive, sensitive_features, label, known, weight, values, strata, features, notes)
         return people._equal_weights() if counted.all() else people._among(counted)._equal_weights()
 
     def number(self, who: Mask) -> int:
@@ -105,18 +110,30 @@ class People:
             kept[name] = None if value is None else _words(encode_sensitive(value, n, groups=False).take(rows))
         kept["features"] = None if self.features is None else self.features[counted].reset_index(drop=True)
         who = "person of weight zero was" if left_out == 1 else "people of weight zero were"
-        return People(**kept, notes=(f"{left_out:,} {who} left out.",))
+        return People(**kept, notes=(*self.notes, f"{left_out:,} {who} left out."))
 
 
-def _words(sensitive: Sensitive) -> pd.DataFrame:
-    """Return attributes as a frame again; numeric ones stay numbers."""
+def _refuse_unsure(unsure: list[str], **given: Any) -> None:
+    """Raise where an attribute is known as probabilities only and something is given that needs the groups."""
+    asked = [name for name, value in given.items() if value is not None]
+    if unsure and asked:
+        raise ValueError(
+            f"The sensitive attribute {unsure[0]!r} is known as probabilities only, and an audit with {asked[0]} "
+            f"sorts single people into groups; leave out {' and '.join(asked)}."
+        )
+
+
+def _words(sensitive: Sensitive) -> dict[str, Any]:
+    """Return attributes as they were given; numeric ones stay numbers."""
     columns: dict[str, Any] = {}
     for a in sensitive.attributes:
-        if a.codes is None:
+        if a.probabilities is not None:
+            columns[a.name] = Membership(a.probabilities, groups=[str(c) for c in a.categories], name=a.name)
+        elif a.codes is None:
             columns[a.name] = a.values
         else:
             columns[a.name] = np.array([str(c) for c in a.categories], dtype=object)[a.codes]
-    return pd.DataFrame(columns)
+    return columns
 
 
 def _labels(y_true: Any, pos_label: Any, n: int) -> tuple[Mask, Mask]:

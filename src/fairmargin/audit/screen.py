@@ -81,7 +81,8 @@ def audit(
     decisions : array of shape (n,)
         Decisions, or labels; positive where they equal ``pos_label``.
     sensitive_features : array, series or frame of shape (n,) or (n, k)
-        Attributes with groups; cut numbers into groups first.
+        Attributes with groups; cut numbers into groups first. :class:`fairmargin.Membership` stands for groups known
+        as probabilities only, unless there are ``scores``, ``strata``, ``features`` or ``intersections``.
     pos_label : label, default=1
     method : {"one_vs_rest", "between_groups"}, default="one_vs_rest"
         Whether groups are compared with everybody else or with the group of the highest rate.
