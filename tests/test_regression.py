@@ -23,7 +23,7 @@ from fairmargin import (
     PRuleBound,
     RegressionFrontier,
 )
-from fairmargin.exceptions import DisparateTreatmentError
+from fairmargin.exceptions import DisparateTreatmentError, TrivialClassifierWarning
 from fairmargin.regression.losses import HuberLoss, PinballEnvelope, SquaredError
 
 pytestmark = pytest.mark.numerical
@@ -432,3 +432,19 @@ def test_bounds_that_contradict_each_other_are_named():
     same = np.ones((len(y), 1))  # no feature tells the groups apart
     with pytest.raises(InfeasibleError, match="mean residual"):
         FairRegressor(constraint=CalibrationBound(0.1)).fit(same, y, sensitive_features=Z)
+
+
+@pytest.mark.parametrize("constraint", [CovarianceBound(0.0), GroupMeansBound(0.0), CalibrationBound(0.0)], ids=repr)
+def test_predictions_that_tell_nobody_apart_are_warned_of(constraint):
+    rng = np.random.default_rng(0)
+    z = np.arange(400) % 2
+    x = np.where(z == 1, 1.0, -1.0) + np.where(np.arange(400) % 4 < 2, 0.5, -0.5)
+    y = 2.0 * x + rng.normal(size=400)
+    if isinstance(constraint, CalibrationBound):  # the groups' means are alike, the feature is not
+        y = x + rng.normal(size=400)
+        y -= np.where(z == 1, y[z == 1].mean(), y[z == 0].mean())
+    with pytest.warns(TrivialClassifierWarning, match="predicts nearly the same for everybody"):
+        FairRegressor(constraint=constraint).fit(x[:, None], y, sensitive_features=z)
+    FairRegressor(constraint=constraint.set_params(c=9.0) if hasattr(constraint, "c") else GroupMeansBound(9.0)).fit(
+        x[:, None], y, sensitive_features=z
+    )

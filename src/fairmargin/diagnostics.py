@@ -16,7 +16,15 @@ from numpy.typing import NDArray
 
 from fairmargin.exceptions import CovarianceWarning, TrivialClassifierWarning
 
-__all__ = ["CovarianceWarning", "Movement", "find_bought", "measure_movement", "warn_if_bought", "warn_if_constant"]
+__all__ = [
+    "CovarianceWarning",
+    "Movement",
+    "find_bought",
+    "measure_movement",
+    "warn_if_bought",
+    "warn_if_constant",
+    "warn_if_flat",
+]
 
 Array = NDArray[np.float64]
 
@@ -24,6 +32,7 @@ _TOP = 0.01  # share of people whose part in the change is measured
 _CUT = 0.5  # a covariance counts as cut when less than half of it is left
 _FOLLOWED = 0.3  # and the decisions as following when at least this share of their disparity went too
 
+_FLAT = 0.01  # share of the spread of unconstrained predictions below which predictions tell nobody apart
 _MATTERS = 0.1  # correlation with the decisions from which on a disparity is more than chance
 
 
@@ -100,6 +109,18 @@ def warn_if_constant(before: Array, after: Array) -> None:
             "unconstrained one does not. Allow a larger bound, merge small groups, or add features.",
             TrivialClassifierWarning,
             stacklevel=4,
+        )
+
+
+def warn_if_flat(before: Array, after: Array) -> None:
+    """Warn if predictions ``after`` hardly differ between people and those ``before``, unconstrained, do."""
+    spread = float(np.std(before))
+    if spread > 0.0 and float(np.std(after)) < _FLAT * spread:
+        warnings.warn(
+            "Under the constraint the regressor predicts nearly the same for everybody, which the unconstrained one "
+            "does not. Allow a larger bound, merge small groups, or add features.",
+            TrivialClassifierWarning,
+            stacklevel=3,
         )
 
 

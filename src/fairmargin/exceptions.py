@@ -111,7 +111,10 @@ class SmallGroupWarning(UserWarning):
 
 
 class TrivialClassifierWarning(UserWarning):
-    """The classifier decides the same for everybody, or is no more accurate than one that does."""
+    """The classifier decides the same for everybody, or is no more accurate than one that does.
+
+    Of a regressor: it predicts nearly the same for everybody.
+    """
 
 
 class UnwritableError(OSError):

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 import fairmargin.regression.pieces
 import fairmargin.regression.quantile  # noqa: F401  (these two register solvers)
 from fairmargin.constraints import Constraint, CovarianceBound
+from fairmargin.diagnostics import warn_if_flat
 from fairmargin.formulations import Outcome, certify_function, warn_unless_solved
 from fairmargin.notions import get_notion
 from fairmargin.plain_state import PlainState
@@ -163,6 +164,8 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
         with ONE_AT_A_TIME:
             self._store(posed, outcome)
         warn_unless_solved(self.certificate_, task.tol)
+        if outcome.unconstrained is not None:
+            warn_if_flat(outcome.unconstrained.scores, outcome.solution.scores)
         return self
 
     def _prepare(
