@@ -21,6 +21,7 @@ Index = NDArray[np.intp]
 
 NAMES = ("linear", "poly", "rbf", "sigmoid")
 _BLOCK_ENTRIES = 1 << 17  # entries of a kernel matrix per block, which then stays in the second-level cache
+_COLUMNS = 512  # of a block: products of nearly square blocks are faster than those of a few long rows
 _TILE = 256  # rows or columns per block where a matrix is symmetric
 _DOUBLE = float(np.finfo(np.float64).eps)
 _EXPONENT_ERROR = 1e-13  # tolerated in gamma times a squared distance
@@ -55,8 +56,8 @@ class Kernel:
         out = np.empty((X.shape[0], Y.shape[0]))
         if out.size == 0:
             return out
-        for block, part in self._blocks(X, Y):
-            out[block] = part
+        for rows, columns, part in self._blocks(X, Y):
+            out[rows, columns] = part
         return out
 
     def apply(self, X: Any, Y: Any, coef: Array) -> Array:
@@ -68,9 +69,9 @@ class Kernel:
         out = [np.zeros((X.shape[0], *coef.shape[1:])) for coef in coefs]
         if Y.shape[0] == 0:
             return out
-        for block, part in self._blocks(X, Y):
+        for rows, columns, part in self._blocks(X, Y):
             for values, coef in zip(out, coefs, strict=True):
-                values[block] = part @ coef
+                values[rows] += part @ coef[columns]
         return out
 
     def apply_symmetric(self, X: Any, coefs: Sequence[Array]) -> list[Array]:
@@ -78,7 +79,7 @@ class Kernel:
         out = [np.zeros(coef.shape) for coef in coefs]
         for start in range(0, X.shape[0], _TILE):
             own = slice(start, min(start + _TILE, X.shape[0]))
-            for block, part in self._blocks(X[start:], X[own]):
+            for block, _, part in self._blocks(X[start:], X[own]):
                 rows = slice(start + block.start, start + block.stop)
                 below = slice(max(rows.start, own.stop), max(rows.stop, own.stop))  # the diagonal counts once
                 mirrored = part[below.start - rows.start :].T
@@ -96,27 +97,38 @@ class Kernel:
             return np.concatenate([np.diag(self._call(X[i : i + 32], X[i : i + 32])) for i in steps])
         return self._finish(row_norms(X, squared=True).astype(np.float64))
 
-    def _blocks(self, X: Any, Y: Any) -> Iterator[tuple[slice, Array]]:
-        """Yield the kernel matrix in blocks of rows that fit the cache."""
-        size = max(16, _BLOCK_ENTRIES // max(1, Y.shape[0]))
+    def _blocks(self, X: Any, Y: Any) -> Iterator[tuple[slice, slice, Array]]:
+        """Yield the kernel matrix in blocks that fit the cache, with their rows and columns.
+
+        The rows of a sparse Y, and those passed to a function, are taken all at once: slices and calls cost time.
+        """
+        width = Y.shape[0] if sp.issparse(Y) or callable(self.function) else min(_COLUMNS, Y.shape[0])
+        height = max(16, _BLOCK_ENTRIES // max(1, width))
         squared = self.function == "rbf"
         shift = _centre(Y) if squared else None
         Y = _as_double(Y, shift)
         norms = row_norms(Y, squared=True) if squared else np.empty(0)
         lifted = self._lift(Y, norms) if squared else None
-        for start in range(0, X.shape[0], size):
-            block = slice(start, min(start + size, X.shape[0]))
+        for start in range(0, X.shape[0], height):
+            rows = slice(start, min(start + height, X.shape[0]))
             if callable(self.function):
-                yield block, self._call(X[block], Y)
+                yield rows, slice(0, width), self._call(X[rows], Y)
                 continue
-            part = _as_double(X[block], shift)
-            if lifted is not None and (exponents := self._exponents(part, lifted)) is not None:
-                yield block, np.exp(exponents, out=exponents)
-                continue
-            product = safe_sparse_dot(part, Y.T, dense_output=True)
-            if squared:
-                product = self._minus_distances(product, part, row_norms(part, squared=True), Y, norms)
-            yield block, self._finish(product)
+            part = _as_double(X[rows], shift)
+            raised = None if lifted is None else self._raise(part)
+            part_norms = row_norms(part, squared=True) if squared and raised is None else np.empty(0)
+            for first in range(0, Y.shape[0], width):
+                columns = slice(first, min(first + width, Y.shape[0]))
+                if raised is not None and lifted is not None:
+                    product = raised @ lifted[columns].T
+                    np.minimum(product, 0.0, out=product)
+                    yield rows, columns, np.exp(product, out=product)
+                    continue
+                some = Y[columns] if width < Y.shape[0] else Y
+                product = safe_sparse_dot(part, some.T, dense_output=True)
+                if squared:
+                    product = self._minus_distances(product, part, part_norms, some, norms[columns])
+                yield rows, columns, self._finish(product)
 
     @property
     def _largest_norm(self) -> float:
@@ -124,18 +136,17 @@ class Kernel:
         return _EXPONENT_ERROR / (_DOUBLE * self.gamma)
 
     def _lift(self, Y: Any, norms: Array) -> Array | None:
-        """Return ``(y, 1, -gamma |y|^2)``, for which :meth:`_exponents` takes one product; None where unsafe."""
+        """Return ``(y, 1, -gamma |y|^2)``, for which exponents take one product; None where unsafe."""
         if sp.issparse(Y) or norms.max(initial=0.0) > self._largest_norm:
             return None
         return np.column_stack([Y, np.ones(len(Y)), -self.gamma * norms])
 
-    def _exponents(self, X: Array, lifted: Array) -> Array | None:
-        """Return ``-gamma |x - y|^2`` as the product of ``(2 gamma x, -gamma |x|^2, 1)`` and the lifted ``y``."""
+    def _raise(self, X: Array) -> Array | None:
+        """Return ``(2 gamma x, -gamma |x|^2, 1)``, whose product with a lifted ``y`` is ``-gamma |x - y|^2``."""
         norms = row_norms(X, squared=True)
         if norms.max(initial=0.0) > self._largest_norm:
             return None
-        product = np.column_stack([2.0 * self.gamma * X, -self.gamma * norms, np.ones(len(X))]) @ lifted.T
-        return np.minimum(product, 0.0, out=product)
+        return np.column_stack([2.0 * self.gamma * X, -self.gamma * norms, np.ones(len(X))])
 
     def _minus_distances(self, product: Array, X: Any, X_norms: Array, Y: Any, Y_norms: Array) -> Array:
         """Turn inner products into minus the squared distances, in place.

@@ -10,9 +10,10 @@ function for the span, and half its squared norm is exactly by how much the dual
 over the span. So each round adds this one direction, solves again from where it was, and knows how far it is from the
 optimum with the full kernel. In the expansion of ``f`` every row with a ``beta_i`` takes part.
 
-The corner of a hinge loss is rounded meanwhile, less and less as the span grows: a few Newton steps solve that from
-the solution before, and its multipliers are multipliers of the hinge loss, whose certificate tells what the rounding
-costs.
+The corner of a hinge loss is rounded meanwhile, around the multipliers of the round before: the method of multipliers
+(:mod:`fairmargin.solvers.hinge.multipliers`), one step of it on each span. A few Newton steps take it from one span
+to the next, and what comes out are multipliers of the hinge loss, whose certificate tells what the rounding costs. It
+is narrowed only where it costs more than what the span lacks.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from fairmargin.kernel.certificate import covariance_weights
 from fairmargin.kernel.span import Expansion, Span
 from fairmargin.losses import SmoothedHingeLoss
 from fairmargin.problem import Solution
+from fairmargin.solvers import Start
+from fairmargin.solvers.hinge.envelope import HingeEnvelope
 
 __all__ = ["refine"]
 
@@ -37,9 +40,12 @@ Index = NDArray[np.intp]
 
 _ROUNDS = 100
 _FIRST_WIDTH, _LEAST_WIDTH = 0.1, 1e-4  # of a hinge loss's corner, rounded while the span grows
-_SHRINK = 0.25  # of that width, where the rounding costs more than
-_CORNER_SHARE = 0.3  # of what the span lacks
-_AIM = 0.7  # share of the tolerance to refine to: the final multipliers differ a little from those measured
+_SHRINK = 0.25  # of that width, where the rounding costs more than what the span lacks
+_FIRST_TOL = 1e-3  # to which the first rounded problem is solved, and further ones to
+_SOLVED_SHARE = 0.03  # of the gap that rounding and span leave
+_REFERENCE_SHARE = 0.3  # of the tolerance, to which the rounded unconstrained problem is solved
+_AIM = 0.9  # share of the tolerance to refine to: the certificate is computed afresh from the function that predicts
+_LACKING = 0.7  # share of that aim which the span alone may leave
 _SINGLES = 16  # rows per round whose own phi(x_i) is added
 
 
@@ -98,23 +104,36 @@ class _Refinement:
 
     def run(self, task: Task) -> Task:
         """Solve and extend the span in turn."""
-        loss, width = task.problem.loss, _FIRST_WIDTH
+        loss, width, tol = task.problem.loss, _FIRST_WIDTH, _FIRST_TOL
         for _ in range(_ROUNDS):
             # Newton's method converges so fast that smooth losses may as well be solved accurately at once.
-            smooth = task if loss.smooth else task.with_loss(SmoothedHingeLoss(width))
-            outcome = self._solve(replace(smooth, tol=0.5 * self.finest))
+            rounded = task if loss.smooth else _round_corner(task, width)
+            outcome = self._solve(replace(rounded, tol=0.5 * self.finest if loss.smooth else max(tol, self.finest)))
             task = replace(task, near=outcome)
             lacking, worst = self._measure(task, outcome)
             corner = 0.0 if loss.smooth else _gap(task, outcome)
+            if worst + corner <= self.aim:
+                break
             bigger = self._extend(_span(task), lacking) if lacking else None
             if bigger is not None:
                 larger = task.on(bigger)
                 task = replace(larger, near=_lift(outcome, task, larger))
             elif corner <= self.finest or width < _LEAST_WIDTH:
                 break
-            if bigger is None or corner > max(_CORNER_SHARE * worst, self.finest):
+            if bigger is None or corner > worst:
                 width *= _SHRINK
-        return replace(task, feature_map=replace(_span(task), refined=True), tol=self.finest)
+            tol = min(tol, _SOLVED_SHARE * (worst + corner))
+        return self._finish(task, width)
+
+    def _finish(self, task: Task, width: float) -> Task:
+        """Return the task at the end of a refinement, to be solved as accurately as the span deserves."""
+        task = replace(task, feature_map=replace(_span(task), refined=True), tol=self.finest)
+        near = task.near
+        if task.problem.loss.smooth or near is None:
+            return task
+        if near.unconstrained is None:
+            near = replace(near, unconstrained=_solve_rounded(task, near.solution, width, self.aim))
+        return replace(task, near=near, tol=self.aim)
 
     def _solve(self, task: Task) -> Outcome:
         """Return the outcome on a span, without the unconstrained solution where the bounds do not depend on it."""
@@ -138,7 +157,7 @@ class _Refinement:
             missing = 0.5 * _span(task).outside(multipliers.function)
             missing /= task.problem.gap_unit(solution.objective)
             worst = max(worst, missing)
-            if missing > self.aim:
+            if missing > _LACKING * self.aim:
                 lacking.append(multipliers)
         return lacking, worst
 
@@ -176,6 +195,25 @@ class _Refinement:
 def _span(task: Task) -> Span:
     assert isinstance(task.feature_map, Span)
     return task.feature_map
+
+
+def _round_corner(task: Task, width: float) -> Task:
+    """Return the task with the corner of the hinge loss rounded, around the dual variables last known."""
+    if task.near is None:
+        return task.with_loss(SmoothedHingeLoss(width))
+    return task.with_loss(HingeEnvelope(width, task.near.solution.alpha / task.problem.weight))
+
+
+def _solve_rounded(task: Task, solution: Solution, width: float, tol: float) -> Solution:
+    """Return the unconstrained solution with a gap of ``tol``, by rounding the corner less and less from a start."""
+    while width >= _LEAST_WIDTH:
+        problem = task.problem.unconstrained()
+        rounded = _round_corner(replace(task, near=Outcome(solution, problem), tol=_REFERENCE_SHARE * tol), width)
+        solution = rounded.solve(rounded.problem.unconstrained(), Start(solution.theta))
+        if _gap(task, Outcome(solution, problem)) <= tol:
+            break
+        width *= _SHRINK
+    return solution
 
 
 def _gap(task: Task, outcome: Outcome) -> float:
