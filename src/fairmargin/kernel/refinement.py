@@ -206,14 +206,13 @@ def _round_corner(task: Task, width: float) -> Task:
 
 def _solve_rounded(task: Task, solution: Solution, width: float, tol: float) -> Solution:
     """Return the unconstrained solution with a gap of ``tol``, by rounding the corner less and less from a start."""
-    while width >= _LEAST_WIDTH:
-        problem = task.problem.unconstrained()
+    problem = task.problem.unconstrained()
+    while True:
         rounded = _round_corner(replace(task, near=Outcome(solution, problem), tol=_REFERENCE_SHARE * tol), width)
         solution = rounded.solve(rounded.problem.unconstrained(), Start(solution.theta))
-        if _gap(task, Outcome(solution, problem)) <= tol:
-            break
         width *= _SHRINK
-    return solution
+        if width < _LEAST_WIDTH or _gap(task, Outcome(solution, problem)) <= tol:
+            return solution
 
 
 def _gap(task: Task, outcome: Outcome) -> float:
