@@ -4,12 +4,14 @@ import importlib
 import inspect
 import re
 import warnings
+from dataclasses import is_dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fairmargin
+from fairmargin import baselines
 from fairmargin.datasets import make_linear_synthetic
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -51,7 +53,7 @@ def test_public_names_have_the_sections_that_people_look_for(name):
     found = sections(inspect.getdoc(thing))
     if inspect.isclass(thing) and issubclass(thing, Exception):
         return
-    needed = {"Examples"}
+    needed = {"Examples", "See Also"}
     if not inspect.isclass(thing):
         needed |= {"Parameters", "Returns"}
     elif hasattr(thing, "fit"):
@@ -60,6 +62,15 @@ def test_public_names_have_the_sections_that_people_look_for(name):
         needed |= {"Parameters"}
     assert needed <= found, f"{name} lacks {sorted(needed - found)}"
     assert ">>> " in inspect.getdoc(thing)
+
+
+@pytest.mark.parametrize("name", sorted(baselines.__all__))
+def test_compared_methods_have_examples_too(name):
+    thing = getattr(baselines, name)
+    if not callable(thing) or is_dataclass(thing) or name == "capabilities":
+        return  # the table of methods, and records
+    needed = {"Parameters", "Examples", "See Also"} | (set() if inspect.isclass(thing) else {"Returns"})
+    assert needed <= sections(inspect.getdoc(thing))
 
 
 def parameters_of(thing):

@@ -118,6 +118,26 @@ def test_transformers_travel(people):
         np.testing.assert_array_equal(before, after)
 
 
+def test_what_the_json_file_refuses_travels_by_skops(people, tmp_path):
+    """The errors of ``io.save`` send people to skops: a column transformer and trees do travel by it."""
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    from fairmargin import io
+
+    X, y, sex = people
+    frame = pd.DataFrame({"age": X[:, 0], "job": np.where(X[:, 1] > 0, "clerk", "smith")})
+    columns = make_column_transformer((StandardScaler(), ["age"]), (OneHotEncoder(), ["job"]))
+    model = make_pipeline(columns, FairLogisticRegression())
+    model.fit(frame, y, fairlogisticregression__sensitive_features=sex)
+    with pytest.raises(io.ModelFileError, match=r"ColumnTransformer .* skops.io.load\(path, trusted="):
+        io.save(model, tmp_path / "model.json")
+    skops.io.dump(model, tmp_path / "model.skops")
+    again = skops.io.load(tmp_path / "model.skops", trusted=trusted_types())
+    np.testing.assert_array_equal(again.decision_function(frame), model.decision_function(frame))
+
+
 def _dense(matrix):
     return matrix.toarray() if hasattr(matrix, "toarray") else matrix
 

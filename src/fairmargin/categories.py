@@ -265,6 +265,10 @@ class CategoryEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=Non
     n_features_in_ : int
     feature_names_in_ : ndarray of str
 
+    See Also
+    --------
+    fairmargin.tables.prepare : Reads and encodes a whole table.
+
     Examples
     --------
     >>> import pandas as pd

@@ -87,6 +87,11 @@ class CovarianceBound(Constraint):
     notion : str or Notion, default="selection_rate"
         Which people count when groups are compared; see :mod:`fairmargin.notions`.
 
+    See Also
+    --------
+    CovariancePenalty : A price on the covariance instead of a limit.
+    PRuleBound : A rule on decisions instead of scores.
+
     Examples
     --------
     >>> CovarianceBound(0.1)
@@ -191,6 +196,11 @@ class LossBound(Constraint):
         attribute's weight (1 where none is given; 0 leaves an attribute out).
     notion : str or Notion, default="selection_rate"
         Which people count when groups are compared; see :mod:`fairmargin.notions`.
+
+    See Also
+    --------
+    PerformanceBound : The same with accuracy, AUC or profit.
+    IndividualLossBound : Bounds the loss of every single person.
 
     Examples
     --------
@@ -374,6 +384,12 @@ class PRuleBound(Constraint):
         people who are accepted at the rate of everybody else (its rate is shrunk towards the others'), so that a
         search does not chase the noise of a few people. The rule then holds for the smoothed rates; ``p_rule_`` is
         that of the decisions themselves. It has no part in a test of ``confidence``.
+
+    See Also
+    --------
+    CovarianceBound : A bound on scores: convex, with a proof of optimality.
+    CertifiedClassifier : A rule with a confidence for a whole pipeline.
+    p_rule : Measures the rule.
 
     Examples
     --------

@@ -69,6 +69,11 @@ class GroupRateDisplay(_GroupDisplay):
     table : DataFrame
         Columns ``attribute``, ``group``, ``people``, ``rate``, ``low``, ``high``, one row per group.
 
+    See Also
+    --------
+    ErrorRateDisplay : Draws error rates by group.
+    positive_rates : The same rates as a table.
+
     Examples
     --------
     >>> from fairmargin import GroupRateDisplay
@@ -121,6 +126,11 @@ class ErrorRateDisplay(_GroupDisplay):
     ----------
     table : DataFrame
         Columns ``attribute``, ``group``, ``measure``, ``people``, ``rate``, ``low``, ``high``.
+
+    See Also
+    --------
+    GroupRateDisplay : Draws positive rates by group.
+    GainLossDisplay : Draws who gains and who loses.
 
     Examples
     --------
@@ -190,6 +200,11 @@ class GainLossDisplay(_GroupDisplay):
     ----------
     table : DataFrame
         Columns ``attribute``, ``group``, ``people``, ``gained``, ``lost``, one row per group.
+
+    See Also
+    --------
+    GroupRateDisplay : Draws positive rates by group.
+    ErrorRateDisplay : Draws error rates by group.
 
     Examples
     --------

@@ -86,6 +86,11 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         ``train_accuracy``, ``train_p_rule`` (nan where nobody is accepted), ``train_cv_score``,
         ``train_rate[attribute=category]``.
 
+    See Also
+    --------
+    FrontierDisplay : Draws a frontier.
+    RegressionFrontier : The trade-off of regressors.
+
     Examples
     --------
     >>> from fairmargin import FairLogisticRegression, FairnessFrontier

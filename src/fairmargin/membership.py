@@ -38,6 +38,10 @@ class Membership:
     name : str, default="group"
         Name of the attribute; the key stands for it where ``sensitive_features`` is a mapping.
 
+    See Also
+    --------
+    cross_groups : Crosses groups that are known.
+
     Examples
     --------
     >>> from fairmargin import Membership, positive_rates

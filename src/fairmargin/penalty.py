@@ -37,6 +37,10 @@ class CovariancePenalty(Constraint):
     notion : str or Notion, default="selection_rate"
         Which people count when groups are compared; see :mod:`fairmargin.notions`.
 
+    See Also
+    --------
+    CovarianceBound : A limit on the covariance instead of a price.
+
     Examples
     --------
     >>> from fairmargin import CovarianceBound, CovariancePenalty, FairLogisticRegression

@@ -36,6 +36,10 @@ class PerformanceBound(Constraint):
     notion : str or Notion, default="selection_rate"
         Which people count when groups are compared; see :mod:`fairmargin.notions`.
 
+    See Also
+    --------
+    LossBound : The same with the training loss: convex, with a proof.
+
     Examples
     --------
     >>> PerformanceBound(0.01)

@@ -143,6 +143,10 @@ def fair_top_k(
     InfeasibleError
         Where no k people keep the bounds; the message says why.
 
+    See Also
+    --------
+    fair_ranking : Orders people such that every prefix is fair.
+
     Examples
     --------
     >>> chosen = fair_top_k([9, 8, 7, 3, 2, 1], 3, sensitive_features=list("mmmfff"),
@@ -194,6 +198,10 @@ def fair_ranking(
     Returns
     -------
     Ranking
+
+    See Also
+    --------
+    fair_top_k : Chooses people without an order.
 
     Examples
     --------

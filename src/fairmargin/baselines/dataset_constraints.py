@@ -189,6 +189,20 @@ class DatasetConstraints(ScoredClassifier):
     p_rule_ : float
         The p%-rule of the decisions on the training data, in percent; nan if nobody is accepted.
     n_iter_ : int
+
+    See Also
+    --------
+    fairmargin.PRuleBound : The same rule by a search over convex problems.
+
+    Examples
+    --------
+    >>> from fairmargin import p_rule
+    >>> from fairmargin.baselines import DatasetConstraints
+    >>> from fairmargin.datasets import make_linear_synthetic
+    >>> X, y, z = make_linear_synthetic(400, random_state=0)        # without a method the p%-rule is 41
+    >>> clf = DatasetConstraints(p=80).fit(X, y, sensitive_features=z)
+    >>> bool(p_rule(y, clf.predict(X), sensitive_features=z) > 70)
+    True
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(

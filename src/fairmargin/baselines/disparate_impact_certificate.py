@@ -93,6 +93,23 @@ def certify_disparate_impact(
     pos_label : label, optional
         The favourable class; by default the later one in sorted order, with a ``FavourableClassWarning`` unless the
         labels are 0 and 1, -1 and 1, or False and True.
+
+    Returns
+    -------
+    DisparateImpactCertificate
+        Whether disparate impact is excluded, with the error rates of the auditors.
+
+    See Also
+    --------
+    DisparateImpactRemover : Repairs features.
+
+    Examples
+    --------
+    >>> from fairmargin.baselines import certify_disparate_impact
+    >>> from fairmargin.datasets import make_linear_synthetic
+    >>> X, y, z = make_linear_synthetic(400, random_state=0)
+    >>> certify_disparate_impact(X, y, sensitive_features=z).certified      # the features reveal z
+    False
     """
     tau, confidence = check_share(tau, "tau"), check_share(confidence, "confidence")
     if tau == 0 or confidence == 1:

@@ -169,6 +169,20 @@ class FairRepresentations(AwareClassifier):
         Of the standardised features.
     objective_ : float
     n_iter_ : int
+
+    See Also
+    --------
+    RepairedClassifier : Repairs each feature by itself.
+
+    Examples
+    --------
+    >>> from fairmargin import p_rule
+    >>> from fairmargin.baselines import FairRepresentations
+    >>> from fairmargin.datasets import make_linear_synthetic
+    >>> X, y, z = make_linear_synthetic(400, random_state=0)        # without a method the p%-rule is 41
+    >>> clf = FairRepresentations(random_state=0).fit(X, y, sensitive_features=z)
+    >>> bool(p_rule(y, clf.predict(X), sensitive_features=z) > 45)
+    True
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(

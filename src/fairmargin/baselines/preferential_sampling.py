@@ -57,6 +57,22 @@ class PreferentialSampling(RankingClassifier):
         The class that is the positive decision.
     copies_ : ndarray (n,) of int
         How often each row of the training data was used.
+
+    See Also
+    --------
+    Massaging : Changes labels of the same people.
+    Reweighing : Weights instead of copies.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from fairmargin import p_rule
+    >>> from fairmargin.baselines import PreferentialSampling
+    >>> from fairmargin.datasets import make_linear_synthetic
+    >>> X, y, z = make_linear_synthetic(400, random_state=0)        # without a method the p%-rule is 41
+    >>> clf = PreferentialSampling(LogisticRegression()).fit(X, y, sensitive_features=z)
+    >>> round(p_rule(y, clf.predict(X), sensitive_features=z))
+    50
     """
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> PreferentialSampling:

@@ -188,6 +188,20 @@ class PrejudiceRemover(AwareClassifier):
     objective_ : float
         The objective reached, as a sum over people (not a mean).
     n_iter_ : int
+
+    See Also
+    --------
+    fairmargin.CovariancePenalty : A price on the covariance, without deciding by the attribute.
+
+    Examples
+    --------
+    >>> from fairmargin import p_rule
+    >>> from fairmargin.baselines import PrejudiceRemover
+    >>> from fairmargin.datasets import make_linear_synthetic
+    >>> X, y, z = make_linear_synthetic(400, random_state=0)        # without a method the p%-rule is 41
+    >>> clf = PrejudiceRemover(eta=10.0).fit(X, y, sensitive_features=z)
+    >>> bool(p_rule(y, clf.predict(X, sensitive_features=z), sensitive_features=z) > 75)
+    True
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(

@@ -76,6 +76,19 @@ class SituationTesting(BaseEstimator):
     protected_ : value of the protected group.
     tree_ : DecisionTreeClassifier
         Tells the t-discriminated from the other protected people.
+
+    See Also
+    --------
+    SituationTestingCorrection : Trains on corrected labels.
+
+    Examples
+    --------
+    >>> from fairmargin.baselines import SituationTesting
+    >>> from fairmargin.datasets import make_linear_synthetic
+    >>> X, y, z = make_linear_synthetic(400, random_state=0)
+    >>> found = SituationTesting(t=0.3).fit(X, y, sensitive_features=z)
+    >>> 0 < len(found.discriminated_) < len(found.tested_)
+    True
     """
 
     def __init__(
@@ -148,6 +161,21 @@ class SituationTestingCorrection(PreparedClassifier):
         The labels that the classifier was trained on.
     promoted_ : ndarray of int
         Rows whose label was changed.
+
+    See Also
+    --------
+    SituationTesting : Finds the people whose labels are corrected.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from fairmargin import p_rule
+    >>> from fairmargin.baselines import SituationTestingCorrection
+    >>> from fairmargin.datasets import make_linear_synthetic
+    >>> X, y, z = make_linear_synthetic(400, random_state=0)        # without a method the p%-rule is 41
+    >>> clf = SituationTestingCorrection(LogisticRegression(), t=0.3).fit(X, y, sensitive_features=z)
+    >>> bool(p_rule(y, clf.predict(X), sensitive_features=z) > 41)
+    True
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(

@@ -30,6 +30,21 @@ class TwoNaiveBayes(BalancedNaiveBayes):
     ----------
     classes_, sensitive_values_, counts_, discrimination_, n_iter_
         As in `ModifiedNaiveBayes`.
+
+    See Also
+    --------
+    ModifiedNaiveBayes : One model with changed probabilities.
+    LatentNaiveBayes : A hidden fair label.
+
+    Examples
+    --------
+    >>> from fairmargin import p_rule
+    >>> from fairmargin.baselines import TwoNaiveBayes
+    >>> from fairmargin.datasets import make_linear_synthetic
+    >>> X, y, z = make_linear_synthetic(400, random_state=0)        # without a method the p%-rule is 41
+    >>> clf = TwoNaiveBayes().fit(X, y, sensitive_features=z)
+    >>> round(p_rule(y, clf.predict(X, sensitive_features=z), sensitive_features=z))
+    99
     """
 
     def _learn(self, codes: np.ndarray, label: np.ndarray, group: np.ndarray) -> list[LogLikelihoods]:

@@ -69,6 +69,11 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     n_features_in_, feature_names_in_
         Those of ``estimator_``, where it has them.
 
+    See Also
+    --------
+    certify : Tests a classifier that is fitted already.
+    PRuleBound : Asks for a rule with a confidence.
+
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline

@@ -56,6 +56,11 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X had string column names
 
+    See Also
+    --------
+    FairSVC : A classifier on these features, with a certificate.
+    sklearn.kernel_approximation.Nystroem : Landmarks chosen at random.
+
     Examples
     --------
     >>> from fairmargin import KernelFeatures

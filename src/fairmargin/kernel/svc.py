@@ -104,6 +104,11 @@ class FairSVC(FairClassifier):
         on a span that is refined for no constraint and for zero covariance; ``certificate_`` is about that span.
     {attributes}
 
+    See Also
+    --------
+    FairLinearSVC : The linear classifier, much faster on many rows.
+    KernelFeatures : The approximation of the kernel as a transformer.
+
     Examples
     --------
     >>> from fairmargin import CovarianceBound, FairSVC

@@ -96,6 +96,12 @@ class FairMultinomialLogisticRegression(ClassifierMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X had string column names
 
+    See Also
+    --------
+    FairOneVsRestClassifier : One classifier per class, with any estimator.
+    FairLogisticRegression : Two classes, with every constraint.
+    class_p_rules : Measures a p%-rule per class.
+
     Examples
     --------
     >>> import numpy as np

@@ -48,6 +48,10 @@ class FairOneVsRestClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         features.
     n_features_in_ : int
 
+    See Also
+    --------
+    FairMultinomialLogisticRegression : One convex problem for all classes.
+
     Examples
     --------
     >>> import numpy as np

@@ -66,6 +66,11 @@ class GroupMeansBound(_GroupBound):
     difference : float or mapping from attribute to float, default=0.0
         Attributes that a mapping does not name are not bounded.
 
+    See Also
+    --------
+    CalibrationBound : Bounds mean residuals of groups.
+    FairRegressor : The regressor that takes it.
+
     Examples
     --------
     >>> GroupMeansBound({"sex": 500.0})
@@ -92,6 +97,11 @@ class CalibrationBound(_GroupBound):
     ----------
     c : float or mapping from attribute to float, default=0.0
         Attributes that a mapping does not name are not bounded.
+
+    See Also
+    --------
+    GroupMeansBound : Bounds differences of mean predictions.
+    FairRegressor : The regressor that takes it.
 
     Examples
     --------

@@ -51,6 +51,11 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         (the largest) and ``train_mean_difference`` (the largest difference of mean predictions between two groups of
         an attribute); these two within strata, where ``fit`` has them.
 
+    See Also
+    --------
+    FairRegressor : The regressor of each point.
+    FairnessFrontier : The trade-off of classifiers.
+
     Examples
     --------
     >>> import numpy as np

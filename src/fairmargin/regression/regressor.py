@@ -98,6 +98,12 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X had string column names
 
+    See Also
+    --------
+    RegressionFrontier : The whole trade-off.
+    GroupMeansBound : Bounds differences of mean predictions.
+    CalibrationBound : Bounds mean residuals of groups.
+
     Examples
     --------
     >>> import numpy as np

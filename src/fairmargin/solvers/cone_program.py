@@ -48,7 +48,9 @@ class ConeProgram:
         T = np.diag(unit)
         free = ~self.ball & (self.q == 0)
         if np.any(free):
-            T[np.ix_(free, self.ball)] = -np.linalg.lstsq(G[:, free], G[:, self.ball])[0] * unit[self.ball]
+            T[np.ix_(free, self.ball)] = (
+                -np.linalg.lstsq(G[:, free], G[:, self.ball], rcond=None)[0] * unit[self.ball]
+            )
         G = self.G @ T
         size = _length(G, axis=1)
         return ConeProgram(

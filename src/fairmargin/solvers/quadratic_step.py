@@ -260,5 +260,5 @@ def solve_active_rows(M: Array, q: Array, target: Array, active: NDArray[np.bool
         right, part = q[index] - target[index], M[np.ix_(index, index)]
         _, nu[index], info = dposv(part, right, lower=1)
         if info != 0:  # dependent to the last digit
-            nu[index] = np.linalg.lstsq(part, right)[0]
+            nu[index] = np.linalg.lstsq(part, right, rcond=None)[0]
     return nu

@@ -196,8 +196,9 @@ def _estimator_to_plain(estimator: Any) -> dict[str, Any]:
     if name not in _ESTIMATORS or type(estimator).__module__ != _ESTIMATORS[name]:
         known = ", ".join(_ESTIMATORS)
         raise ModelFileError(
-            f"A {name} cannot be saved; what can are {known}, alone, in a pipeline or as a TabularModel; save "
-            "others with skops or pickle."
+            f"A {name} cannot be saved as JSON, only {known}, alone, in a pipeline or as a TabularModel. Use "
+            "skops.io.dump(model, path), and load the file with "
+            "skops.io.load(path, trusted=fairmargin.io.trusted_types())."
         )
     fitted = {key: value for key, value in vars(estimator).items() if key.endswith("_") and not key.startswith("__")}
     if "classes_" not in fitted:

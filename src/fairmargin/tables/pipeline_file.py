@@ -67,8 +67,9 @@ def _step_to_plain(step: Any) -> Any:
     name = type(step).__name__
     if name not in _STEPS or getattr(import_module(_STEPS[name]), name) is not type(step):
         raise ModelFileError(
-            f"A pipeline with a {name} cannot be saved; its steps may be {', '.join(_STEPS)}. Save others with skops "
-            "or pickle."
+            f"A pipeline with a {name} cannot be saved as JSON; its steps may be {', '.join(_STEPS)}. Use one of "
+            "these (CategoryEncoder takes the place of a ColumnTransformer), or skops.io.dump(model, path), and load "
+            "the file with skops.io.load(path, trusted=fairmargin.io.trusted_types())."
         )
     check_is_fitted(step)
     parameters = step.get_params(deep=False)

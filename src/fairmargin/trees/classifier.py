@@ -94,6 +94,11 @@ class FairTreeClassifier(FairClassifier):
         The weight of the loss that was used.
     {attributes}
 
+    See Also
+    --------
+    LeafFeatures : The leaves of an ensemble as features.
+    FairLogisticRegression : The linear classifier.
+
     Examples
     --------
     >>> from fairmargin import FairTreeClassifier, PRuleBound, p_rule

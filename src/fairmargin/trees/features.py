@@ -46,6 +46,10 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X had string column names
 
+    See Also
+    --------
+    FairTreeClassifier : Learns fair values of these leaves.
+
     Examples
     --------
     >>> from fairmargin import LeafFeatures
