@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -276,8 +276,12 @@ def rates_by_group(counts: Sequence[GroupCounts]) -> pd.Series | None:
     found = {(c.name, str(g)): float(r) for c in counts for g, r in zip(c.categories, c.rate, strict=True)}
     if not found:
         return None
-    index = pd.MultiIndex.from_tuples(list(found), names=["attribute", "category"])
-    return pd.Series(list(found.values()), index=index, name="positive rate")
+    return pd.Series(list(found.values()), index=_index_of(tuple(found)).copy(), name="positive rate")
+
+
+@lru_cache(maxsize=8)  # every point of a frontier has the same groups, and making their index takes milliseconds
+def _index_of(groups: tuple[tuple[str, str], ...]) -> pd.MultiIndex:
+    return pd.MultiIndex.from_tuples(groups, names=["attribute", "category"])
 
 
 def mean_gain(accepted: Mask, label: Mask, gains: Mapping[str, float], weight: Array | None = None) -> float:

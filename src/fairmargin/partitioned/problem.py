@@ -128,8 +128,8 @@ class PassOracle:
         self.problem = problem
         self.wants_hessian = problem.renews
 
-    def at(self, theta: Array) -> Point:
-        """Return the point with everything, by one pass."""
+    def at(self, theta: Array, scores: Array | None = None) -> Point:
+        """Return the point with everything, by one pass; scores are not kept."""
         return self._ask([theta])[0]
 
     def renewed(self, point: PassPoint) -> PassPoint:

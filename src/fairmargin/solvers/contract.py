@@ -52,6 +52,8 @@ class Start:
         Dual variables; only the method of multipliers uses them.
     n_iter : int
         Iterations on the same rows that were spent to get there; they count.
+    scores : (N,) or None
+        ``Xa theta`` up to rounding, where they are known: the pass for them is saved.
     """
 
     theta: Array
@@ -59,6 +61,7 @@ class Start:
     hessian: Array | None = None
     alpha: Array | None = None
     n_iter: int = 0
+    scores: Array | None = None
 
     @classmethod
     def at(cls, solution: Solution) -> Start:

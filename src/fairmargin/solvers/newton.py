@@ -134,7 +134,7 @@ def _begin(problem: Problem, oracle: Oracle, start: Start | None) -> tuple[Start
     """
     zero = np.zeros(problem.design.shape[1])
     if start is not None and np.any(start.theta):
-        point = oracle.at(start.theta)
+        point = oracle.at(start.theta, start.scores)
         if point.objective <= problem.at_zero or not problem.is_feasible(zero):
             return start, point
         start = None

@@ -27,8 +27,8 @@ Array = NDArray[np.float64]
 class Oracle(Protocol):
     """Values and derivatives of one problem, and a search along a line."""
 
-    def at(self, theta: Array) -> Point:
-        """Return the point ``theta``; its gradient may be left to :meth:`complete`."""
+    def at(self, theta: Array, scores: Array | None = None) -> Point:
+        """Return the point ``theta``, with its scores where they are known; :meth:`complete` may add the gradient."""
         ...
 
     def complete(self, point: Point, with_dual: bool) -> Point:
@@ -66,9 +66,10 @@ class InMemory:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
 
-    def at(self, theta: Array) -> Point:
-        """Return the point without its gradient."""
-        scores = self.problem.design.matvec(theta) if np.any(theta) else np.zeros_like(self.problem.y)
+    def at(self, theta: Array, scores: Array | None = None) -> Point:
+        """Return the point without its gradient: one pass, unless its scores are known."""
+        if scores is None:
+            scores = self.problem.design.matvec(theta) if np.any(theta) else np.zeros_like(self.problem.y)
         return evaluate(self.problem, theta, scores)
 
     def complete(self, point: Point, with_dual: bool) -> Point:
