@@ -350,7 +350,7 @@ def test_every_form_of_a_frontier_says_the_same_of_the_proofs(summary, page, cap
     exact = next(curve["points"] for curve in summary["curves"] if curve["key"] == "covariance")
     verdicts = [p["proof"]["verdict"] for p in [*exact, *(a["details"] for a in summary["answers"])]]
     assert verdicts == [*[OPTIMAL] * 6, SEARCHED, OPTIMAL, OPTIMAL]
-    show(summary)
+    show(summary, verbose=True)
     for text in (capsys.readouterr().out, to_markdown(summary), page):
         (row,) = (line for line in text.splitlines() if re.match(ROW_OF_THE_RULE, line))
         assert "searched" in row
