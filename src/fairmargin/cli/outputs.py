@@ -87,7 +87,8 @@ class Outputs:
         if not quiet and not self.to_stdout:
             from fairmargin.report.terminal import show
 
-            show(summary, verbose)
+            where = "in the report" if "html" in self.paths else "with --html FILE"
+            show(summary, verbose, rest_is=f"{where}, or with --verbose")
 
     def say_where(self, kind: str, quiet: bool, name: str | None = None) -> None:
         """Print where an output, called ``name``, was written."""

@@ -20,11 +20,11 @@ _LISTED = 12  # columns named on one line
 _ASKED_FOR = ("Within strata", "Since the earlier audit", "Other splits")
 
 
-def show(summary: Mapping[str, Any], verbose: bool = False) -> None:
+def show(summary: Mapping[str, Any], verbose: bool = False, rest_is: str = "in the other reports") -> None:
     """Print a summary: what a reader needs to decide or, if ``verbose``, everything.
 
     The first part is the verdict with its answers, warnings, what was measured in training or the groups of an audit,
-    what was asked for by an option of its own, and where the rest is.
+    what was asked for by an option of its own, and where the rest is, in the words of the interface.
     """
     from rich.console import Console
 
@@ -40,7 +40,7 @@ def show(summary: Mapping[str, Any], verbose: bool = False) -> None:
     for note in summary["notes"] if verbose else _other_notes(summary):
         console.print(formatting.clean(f"note: {note}"), style="dim")
     if not verbose:
-        console.print(formatting.clean(_rest(summary)), style="dim")
+        console.print(formatting.clean(f"{_rest(summary)}: {rest_is}."), style="dim")
     console.print(summary["disclaimer"], style="italic")
 
 
@@ -63,14 +63,12 @@ def _some(names: Iterable[Any]) -> str:
 
 
 def _rest(summary: Mapping[str, Any]) -> str:
-    """Say what is not shown, and where it is."""
-    what = {
+    """Say what is not shown."""
+    return {
         "audit": "Error rates, odds, scores, proxies and combinations",
         "train": "Groups one by one, error rates, scores, calibration and what each column was taken for",
         "frontier": "Groups one by one, error rates, scores, calibration, every candidate and why it was not chosen",
     }[summary["kind"]]
-    where = "in the report" if summary["kind"] == "frontier" else "with --html FILE"
-    return f"{what}: {where}, or with --verbose."
 
 
 def _verdict(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
