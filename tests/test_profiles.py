@@ -136,6 +136,9 @@ def test_profiles_on_the_command_line(tmp_path, monkeypatch, capsys):
     summary = json.loads(Path("a.json").read_text())
     assert summary["settings"]["rule"] == "highest"  # what is given goes before the profile
     assert any("has no such threshold" in note for note in summary["notes"])
+    assert summary["verdict"]["headline"] == "No verdict. The profile neutral sets no threshold."
+    assert run(["audit", "--demo", "--profile", "neutral", "--threshold", "70", "--json", "a.json", "-q"]) == 0
+    assert "70%-rule" in json.loads(Path("a.json").read_text())["verdict"]["headline"]  # asked for by the user
     capsys.readouterr()
     assert run(["audit", "--demo", "--profile", "nyc"]) == 2
     assert "(option --profile)" in capsys.readouterr().err

@@ -171,7 +171,8 @@ def _settled(context: typer.Context, profile: Profile) -> dict[str, Any]:
     unknown = set(profile.settings) - {"rule", "threshold", "min_people", "intersections"}
     if unknown:
         raise DataError(f"The profile sets {sorted(unknown)[0]!r}, which is no setting of an audit.", field="profile")
-    return context.params | {key: value for key, value in profile.settings.items() if key not in given}
+    settled = context.params | {key: value for key, value in profile.settings.items() if key not in given}
+    return settled | {"has_threshold": profile.threshold is not None or bool({"threshold", "fail_under"} & given)}
 
 
 def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profile | None = None) -> dict[str, Any]:
@@ -236,6 +237,7 @@ def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profil
             *_not_searched(decided),
             *_not_in_profile(profile, options["threshold"]),
         ],
+        unlimited_by=None if profile is None or options["has_threshold"] else f"The profile {profile.name}",
     )
     return summary | plain(made)
 

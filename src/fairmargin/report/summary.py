@@ -63,12 +63,19 @@ def audit_summary(
     settings: Mapping[str, Any],
     notes: Sequence[str] = (),
     warnings: Sequence[str] = (),
+    unlimited_by: str | None = None,
 ) -> dict[str, Any]:
-    """Summarise an audit; ``what`` says whose decisions were audited."""
+    """Summarise an audit.
+
+    ``what`` says whose decisions were audited, ``unlimited_by`` which rules are followed if they set no threshold:
+    then there is no verdict.
+    """
     audited = plain(result.to_dict())
     said = [*warnings, *_decided_alike(result.decides_alike, "These decisions"), *_small(audited)]
     summary = _head("audit", title, settings, [*notes, *result.notes], said)
-    verdict = judge(audited, asked=result.threshold, held_out=None, subject="These decisions")
+    verdict = judge(
+        audited, asked=result.threshold, held_out=None, subject="These decisions", unlimited_by=unlimited_by
+    )
     return {**summary, "what": what, "data": plain(fingerprint), "verdict": plain(verdict), "audit": audited}
 
 

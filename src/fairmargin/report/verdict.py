@@ -54,6 +54,7 @@ def judge(
     counted: str = _ACCEPTED,
     requested: bool = True,
     conditions: int = 1,
+    unlimited_by: str | None = None,
 ) -> dict[str, Any]:
     """Return the verdict on audited decisions.
 
@@ -76,6 +77,8 @@ def judge(
     conditions : int
         Among how many sets of people groups are compared (two for equalised odds): what may be sure to fail is
         corrected for the comparisons of all of them.
+    unlimited_by : str, optional
+        What is followed and sets no threshold: ratios are reported, and no verdict is given.
 
     Returns
     -------
@@ -95,6 +98,8 @@ def judge(
     below = sorted((g for g in judged if g["rule"] < asked), key=lambda g: g["rule"])
     found |= {"p_rule": lowest["rule"], "low": lowest["low"], "high": lowest["high"], "below": below}
     found |= {"margin": lowest["rule"] - asked}
+    if unlimited_by is not None:
+        return found | {"margin": None, "below": []} | _without_threshold(unlimited_by, lowest, audit, counted)
     status = _status(judged, asked, may_be_sure=held_out is not False)
     keeps, misses = ("keep", "miss") if subject.endswith("s") else ("keeps", "misses")
     headlines = {
@@ -130,6 +135,15 @@ def no_verdict(audit: Mapping[str, Any], subject: str) -> dict[str, str] | None:
         passes = f"A comparison needs {people(audit['min_people'])} on each side."
         return words(NO_VERDICT, headline, passes, "More people are needed.", left)
     return None
+
+
+def _without_threshold(
+    source: str, lowest: Mapping[str, Any], audit: Mapping[str, Any], counted: str
+) -> dict[str, str]:
+    """Return what is said where ratios are to be reported and nothing says how low they may be."""
+    headline = f"No verdict. {source} sets no threshold."
+    passes = f"The p%-rule is {percent(lowest['rule'] / 100.0)}. Furthest apart: {describe(lowest, counted)}."
+    return words(NO_VERDICT, headline, passes, _span(lowest, None, audit["people"]), not_judged(audit))
 
 
 def name_group(row: Mapping[str, Any]) -> str:
@@ -238,11 +252,7 @@ def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_o
     # The group that decides: the interval shown is the one that the words after it are about.
     by = {PASSES: "low", PASSES_MAYBE: "low", FAILS_MAYBE: "rule", FAILS: "corrected"}[status]
     shown = min(judged, key=lambda g: (g[by], g["rule"]))
-    where = {True: "held-out people, who were not trained on", False: "people trained on", None: "people"}[held_out]
-    low, high = shown["ratio_limits"]
-    limits = interval(low, high if math.isfinite(high) else None, beside=(asked,))
-    whose = f"everybody except {name_group(shown)}" if shown["turned"] else name_group(shown)
-    span = f"Measured on {count:,} {where}. The 95% interval of the ratio of {whose} is {limits}."
+    span = _span(shown, held_out, count, asked)
     if held_out is False:
         return f"{span} Nobody was held out. On the people a model was trained on, a rule says little about others."
     said = {
@@ -252,6 +262,15 @@ def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_o
         FAILS: f"It lies below {asked:g}%, even corrected for the number of groups. Chance is an unlikely reason.",
     }
     return f"{span} {said[status]}"
+
+
+def _span(shown: Mapping[str, Any], held_out: bool | None, count: int, *beside: float) -> str:
+    """Return on whom a ratio was measured and its interval, in digits that tell it from what it stands beside."""
+    where = {True: "held-out people, who were not trained on", False: "people trained on", None: "people"}[held_out]
+    low, high = shown["ratio_limits"]
+    limits = interval(low, high if math.isfinite(high) else None, beside=beside)
+    whose = f"everybody except {name_group(shown)}" if shown["turned"] else name_group(shown)
+    return f"Measured on {count:,} {where}. The 95% interval of the ratio of {whose} is {limits}."
 
 
 def _for_whom(
