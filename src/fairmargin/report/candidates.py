@@ -110,7 +110,8 @@ class Selection:
     def why_not(self, row: Mapping[str, Any], chosen: Mapping[str, Any], free: Mapping[str, Any]) -> str:
         """Return why a candidate is not the one chosen."""
         if row["train"]["decides_alike"] is not None:
-            return f"{row['train']['decides_alike']} everybody"
+            alike = f"{row['train']['decides_alike']} everybody"
+            return alike if chosen["train"]["decides_alike"] is None else f"{alike}, as all that were found do"
         if not self.allows(row, free):
             if self.kind == "p-rule":
                 return f"reaches {ratio_beside(_rule(row), self.value)}, not {self.value:g}%"

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairmargin.audit import Audit, audit
 from fairmargin.audit.findings import REST
-from fairmargin.formatting import percent, points, signed_percent
+from fairmargin.formatting import percent, points, ratio_beside, signed_percent
 from fairmargin.rate_statistics import paired_difference
 from fairmargin.report.asked import Asked
 from fairmargin.report.comparison import Comparison
@@ -67,13 +67,13 @@ def describe_proposal(
     unconstrained = audit_part(study, (free >= 0).astype(int), part, **options)
     labels = audit_part(study, part.y, part, **options)
     verdict = _verdict(asked, plain(audited.to_dict()), comparison, scored)
-    cost = _cost(scores >= 0, free >= 0, part, details, before)
+    cost = _cost(scores >= 0, free >= 0, part, details, before) | {"p_rule_before": _lowest(unconstrained)}
     groups = _rates(labels, unconstrained, audited, details)
     return plain(
         {
             "what": what,
             "verdict": verdict,
-            "lines": _lines(verdict, cost, details, before, groups, tried),
+            "lines": _lines(verdict, cost, details, before, groups, tried, asked),
             "cost": cost,
             "groups": groups,
             "audit": audited.to_dict(),
@@ -160,13 +160,17 @@ def _lines(
     before: Mapping[str, Any],
     groups: Sequence[Mapping[str, Any]],
     tried: str,
+    asked: Asked,
 ) -> list[dict[str, str]]:
     """Return the questions that a reviewer asks, and their answers."""
     return [
         {"question": "Does it pass?", "answer": verdict["passes"]},
         {"question": "For whom not?", "answer": verdict["for_whom"]},
         {"question": "How sure?", "answer": verdict["sure"]},
-        {"question": "What does it cost?", "answer": _cost_in_words(cost)},
+        {
+            "question": "What does it cost?",
+            "answer": f"{_cost_in_words(cost)} {_without_limit(asked, verdict, cost)}".rstrip(),
+        },
         {"question": "Who gains, who loses?", "answer": _changes(details, before, groups)},
         {"question": "What was tried?", "answer": tried},
     ]
@@ -187,6 +191,19 @@ def _cost_in_words(cost: Mapping[str, Any]) -> str:
     if cost["accuracy"] <= cost["constant_accuracy"]:
         said.append("The model is no better than that.")
     return " ".join(said)
+
+
+def _without_limit(asked: Asked, verdict: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
+    """Say what rule the model without a limit keeps, and whether the limit was worth its cost on these people."""
+    rule = cost["p_rule_before"]
+    if rule is None or asked.by_labels:
+        return ""
+    said = f"Without a limit the p%-rule is {ratio_beside(rule, asked.threshold)}"
+    if asked.kind == "p-rule" and asked.requested and rule >= asked.threshold:
+        said += ": on these people it holds without one"
+        if cost["accuracy_before"] > cost["accuracy"] and rule >= (verdict["p_rule"] or 0.0):
+            said += ", with higher accuracy. The limit brought no gain here"
+    return f"{said}."
 
 
 def _changes(details: Mapping[str, Any], before: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -> str:

@@ -188,7 +188,7 @@ CURVES = {
     "rule": {
         "title": "most accurate for each p%-rule",
         "slider": "Slide from the most accurate to the highest p%-rule",
-        "ends": ["no limit on unfairness", "a {:.4g}%-rule on the people trained on"],
+        "ends": ["the most accurate found", "a {:.4g}%-rule on the people trained on"],
     },
     "covariance": {
         "title": "exact: least loss for each covariance",
@@ -297,7 +297,7 @@ def _tried(
     looked_at: int,
 ) -> str:
     meet = sum(selection.allows(row, free) for row in rows)
-    text = f"{len(record)} candidates are on record, each with the reason why it was not chosen."
+    text = f"{len(record)} candidates are on record: the one proposed and, with the reason, those that are not."
     if looked_at:
         text += f" The search for them looked at {looked_at:,} further classifiers roughly."
     text += f" {meet} of the {len(record)} meet what was asked for on the people trained on."

@@ -256,7 +256,7 @@ def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_o
     if held_out is False:
         return f"{span} Nobody was held out. On the people a model was trained on, a rule says little about others."
     said = {
-        PASSES: f"All intervals lie above {asked:g}%. Chance is an unlikely reason.",
+        PASSES: f"The intervals of all groups judged lie above {asked:g}%. Chance is an unlikely reason.",
         PASSES_MAYBE: f"It reaches below {asked:g}%. These people are too few to be sure.",
         FAILS_MAYBE: f"An interval reaches {asked:g}% when all groups are taken together. The data do not settle it.",
         FAILS: f"It lies below {asked:g}%, even corrected for the number of groups. Chance is an unlikely reason.",
