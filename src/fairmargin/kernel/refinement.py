@@ -104,7 +104,7 @@ class _Refinement:
 
     def run(self, task: Task) -> Task:
         """Solve and extend the span in turn."""
-        loss, width, tol = task.problem.loss, _FIRST_WIDTH, _FIRST_TOL
+        loss, width, tol, worst = task.problem.loss, _FIRST_WIDTH, _FIRST_TOL, 0.0
         for _ in range(_ROUNDS):
             # Newton's method converges so fast that smooth losses may as well be solved accurately at once.
             rounded = task if loss.smooth else _round_corner(task, width)
@@ -123,17 +123,17 @@ class _Refinement:
             if bigger is None or corner > worst:
                 width *= _SHRINK
             tol = min(tol, _SOLVED_SHARE * (worst + corner))
-        return self._finish(task, width)
+        return self._finish(task, width, worst)
 
-    def _finish(self, task: Task, width: float) -> Task:
-        """Return the task at the end of a refinement, to be solved as accurately as the span deserves."""
+    def _finish(self, task: Task, width: float, lacking: float) -> Task:
+        """Return the task at the end of a refinement, to be solved within what the span leaves of the aim."""
         task = replace(task, feature_map=replace(_span(task), refined=True), tol=self.finest)
         near = task.near
         if task.problem.loss.smooth or near is None:
             return task
         if near.unconstrained is None:
             near = replace(near, unconstrained=_solve_rounded(task, near.solution, width, self.aim))
-        return replace(task, near=near, tol=self.aim)
+        return replace(task, near=near, tol=max(self.aim - lacking, self.finest))
 
     def _solve(self, task: Task) -> Outcome:
         """Return the outcome on a span, without the unconstrained solution where the bounds do not depend on it."""

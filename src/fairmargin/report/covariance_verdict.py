@@ -96,9 +96,10 @@ def _covariances(compared: Compared, scores: Array) -> tuple[Array, Array]:
     values, errors = [], []
     for condition in compared.conditions:
         z, f = columns[condition.counts], (condition.sign * scores)[condition.counts]
-        products = (z - z.mean(axis=0)) * (f - f.mean())[:, None]
-        values.append(products.mean(axis=0))
-        errors.append(products.std(axis=0) / np.sqrt(max(len(f) - 1, 1)))
+        size = np.max(np.abs(f), initial=0.0) or 1.0  # the squares of huge scores are beyond numbers
+        products = (z - z.mean(axis=0)) * (f / size - (f / size).mean())[:, None]
+        values.append(size * products.mean(axis=0))
+        errors.append(size * products.std(axis=0) / np.sqrt(max(len(f) - 1, 1)))
     return np.concatenate(values), np.concatenate(errors)
 
 
