@@ -336,10 +336,16 @@ def test_what_needs_memory_says_so(folder, capsys):
         (["--repeats", "3"], "--repeats needs all rows in memory"),
         (["--held-out", "h.csv"], "--held-out needs all rows in memory"),
         (["--no-scale"], "leave out --no-scale"),
-        (["-e", "svm"], "FairSVC needs all rows in memory"),
-        (["--constraint", "p-rule=80", "--confidence", "0.9"], "needs all rows in memory"),
+        (["-e", "svm"], "The estimator 'svm' needs all rows in memory: choose logistic, linear-svm or squared-hinge"),
+        (["--constraint", "p-rule=80", "--confidence", "0.9"], "A confidence needs all rows in memory"),
+        (
+            ["--constraint", "p-rule=80", "--constraint", "nobody-loses"],
+            "Several constraints need all rows in memory",
+        ),
+        (["--constraint", "accuracy=1%"], "The constraint 'accuracy=1%' needs all rows in memory"),
     ):
         assert message in errors(["train", "data", *ASK, "-s", "sex", *options], capsys)
+    assert "'svm' needs all rows" in errors(["frontier", "data", *ASK, "-s", "sex", "-e", "svm"], capsys)
     assert "--weights needs all rows in memory" in errors(
         ["audit", "data", "-t", "repaid", "-p", "yes", "-s", "sex", "--weights", "weight"], capsys
     )

@@ -170,10 +170,9 @@ def propose(
 def _asked(options: Mapping[str, Any], estimator: Any, step: Steps) -> Iterator[Callable[..., StreamedQuestion]]:
     """Open the data; yield a function that puts the question of the options to them, some of which may be changed."""
     from fairmargin.partitioned.sources.parquet import ParquetSource
-    from fairmargin.partitioned.training import check_estimator
     from fairmargin.streaming.question import ask
 
-    check_estimator(estimator)
+    _check_in_passes(options, estimator)
     if options["target"] is None:
         raise DataError("Name the column to predict: --target COL.")
     if not options["sensitive"]:
@@ -199,6 +198,28 @@ def _asked(options: Mapping[str, Any], estimator: Any, step: Steps) -> Iterator[
             progress=_report(step),
             **({name: options[name] for name in kept} | changed),
         )
+
+
+def _check_in_passes(options: Mapping[str, Any], estimator: Any) -> None:
+    """Raise, before data are read, for a classifier or a constraint that passes cannot train."""
+    from fairmargin.partitioned.training import check_estimator
+
+    try:
+        check_estimator(estimator)
+    except TypeError:
+        raise DataError(
+            f"The estimator {options['estimator']!r} needs all rows in memory: choose logistic, linear-svm or "
+            "squared-hinge, or give one file and no --engine.",
+            field="estimator",
+        ) from None
+    except ValueError:
+        field, texts = "constraint", options.get("constraint") or []
+        said = f"The constraint {' '.join(texts)!r} needs all rows in memory: choose another"
+        if options.get("confidence") is not None:
+            field, said = "confidence", "A confidence needs all rows in memory: leave it out"
+        elif len(texts) > 1:
+            said = "Several constraints need all rows in memory: choose one"
+        raise DataError(f"{said}, or give one file and no --engine.", field=field) from None
 
 
 def predict(options: Mapping[str, Any], model: TabularModel, step: Steps) -> Decided:
