@@ -6,6 +6,7 @@ from sklearn.base import clone
 
 import recompute
 from fairmargin import CovarianceBound, FairLinearSVC, FairLogisticRegression, FairnessFrontier, FairSVC
+from fairmargin.exceptions import TrivialClassifierWarning
 from fairmargin.io import load, save
 from fairmargin.partitioned import trace
 from fairmargin.partitioned.engines.local import LocalEngine
@@ -97,6 +98,17 @@ def test_a_point_is_a_model(frame, folder, tmp_path):
 def test_the_number_of_workers_changes_no_bit(folder):
     found = [traced(FairLogisticRegression(), folder, ["origin"], n_jobs=n, n_points=4).table for n in (1, 2)]
     assert found[0].equals(found[1])
+
+
+def test_levels_left_out_and_the_unconstrained_classifier(frame, folder):
+    with pytest.warns(TrivialClassifierWarning, match=r"at 100% of the p%-rule\. The frontier") as said:
+        found = traced(FairLogisticRegression(), folder, ["sex"], which="p_rule", n_points=5)
+    assert len(found.table) == 4
+    assert str(said[0].message).endswith(f" ends at {found.table['level'].iloc[-1]:.4g}%.")
+    free = found.frontier.unconstrained_
+    decided = free.predict(found.models[0].encoder.transform(frame))
+    for (_, group), rate in free.training_rates_.items():
+        assert rate == pytest.approx(decided[frame["sex"] == group].mean(), rel=1e-12)
 
 
 def test_what_cannot_be_traced(folder):

@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from fairmargin import FairLinearSVC, FairLogisticRegression, PRuleBound, cv_score, p_rule
+from fairmargin.exceptions import InfeasibleError
 from fairmargin.partitioned import fit
 from fairmargin.partitioned.engines.local import LocalEngine
 from fairmargin.partitioned.sources import parquet as parquet_source
@@ -125,6 +126,27 @@ def test_rules_of_other_notions_hold_for_everybody(constraint, frame, folder):
     assert estimator.p_rule_ == pytest.approx(ratio)
     assert estimator.cv_score_ == pytest.approx(difference)
     assert estimator.path_certificate_.status == "solved"
+
+
+class NotOnOnePath(FairLogisticRegression):
+    """A classifier to which no rule is feasible on some of the paths."""
+
+    blocked = ("decisions",)
+
+    def fit(self, *args, **more):
+        if self.constraint.path in self.blocked:
+            raise InfeasibleError(f"Not on the path {self.constraint.path}.")
+        return super().fit(*args, **more)
+
+
+def test_one_of_two_paths_is_enough(folder, monkeypatch):
+    estimator = NotOnOnePath(constraint=PRuleBound(difference=0.05, notion="error_rate"))
+    train(estimator, folder, ["sex"])
+    assert estimator.path_ != "decisions"
+    assert estimator.cv_score_ <= 0.05
+    monkeypatch.setattr(NotOnOnePath, "blocked", ("decisions", "covariance"))
+    with pytest.raises(InfeasibleError, match="Not on the path decisions"):
+        train(estimator, folder, ["sex"])
 
 
 def test_prices_of_equalised_odds_are_charged_by_label(frame, folder):

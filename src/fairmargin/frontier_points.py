@@ -39,7 +39,7 @@ from fairmargin.problem import Certificate, Problem, Solution
 from fairmargin.several import Several, as_constraint
 from fairmargin.validation import ONE_AT_A_TIME
 
-__all__ = ["CovariancePoints", "LevelPoints", "Point", "SeveralPoints", "TrainingTuple"]
+__all__ = ["CovariancePoints", "LevelPoints", "Point", "SeveralPoints", "TrainingTuple", "spaced_levels"]
 
 _PLAIN = str | int | float | None  # parameters that points may share
 _DIGITS = 9  # of a level in percent: far below one person in a billion
@@ -357,6 +357,11 @@ def _levels(reached: float, n_points: int, levels: Sequence[float]) -> list[floa
     first = np.floor(reached * 10**_DIGITS) / 10**_DIGITS
     if first <= 1.0:  # a level of at most 1 is taken for a share by mistake
         first = 0.0
+    return spaced_levels(float(first), n_points, levels)
+
+
+def spaced_levels(first: float, n_points: int, levels: Sequence[float]) -> list[float]:
+    """Return evenly spaced levels from the first to 100, and those asked for that are not below it."""
     evenly = np.linspace(first, 100.0, n_points).tolist()
     return sorted(
         {round(p, _DIGITS) for p in (first, *evenly, *map(float, levels)) if p >= first and (p > 1 or p == 0)}

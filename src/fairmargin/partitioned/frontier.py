@@ -23,15 +23,23 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from fairmargin.constraints import Constraint, CovarianceBound, PRuleBound
-from fairmargin.exceptions import InfeasibleError
+from fairmargin.exceptions import InfeasibleError, TrivialClassifierWarning
 from fairmargin.formulations import Outcome, warn_unless_solved
 from fairmargin.formulations.covariance import Path
 from fairmargin.frontier import Asked, FairnessFrontier, frontier_table
+from fairmargin.frontier_points import spaced_levels
 from fairmargin.partitioned.counts import Counted
 from fairmargin.partitioned.engines import engine_for
 from fairmargin.partitioned.points import describe_counted, make_point, table_row
 from fairmargin.partitioned.problem import PartitionedProblem
-from fairmargin.partitioned.prule import check_groups, followed_paths, sample_data, solve_levels
+from fairmargin.partitioned.prule import (
+    PartitionedPRuleOutcome,
+    check_groups,
+    fit_twins,
+    followed_paths,
+    sample_data,
+    solve_levels,
+)
 from fairmargin.partitioned.solver import SAMPLE, solve_together
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, prepare
 from fairmargin.partitioned.training import check_estimator, open_source
@@ -101,10 +109,11 @@ def trace(
     data : path, pattern, list of paths or Source
     n_points : int
         The unconstrained classifier first and zero covariance last, evenly spaced in the covariance factor; or levels
-        of the p%-rule from that of the unconstrained classifier to 100%.
+        of the p%-rule from that which the unconstrained classifier of the sample has there to 100%.
     which : {"covariance", "p_rule"}
         ``"covariance"``: the exact frontier of least loss. ``"p_rule"``: the most accurate classifier found at each
-        level; those that only constant decisions reach on all rows are left out.
+        level; those at which nothing better than the same decision for everybody is found are left out, with a
+        warning.
     levels : sequence of float, optional
         With ``which="p_rule"``: levels in percent that are points, too.
     method, min_people
@@ -155,7 +164,7 @@ def trace_study(
     notion = shown.estimator.constraint.notion
     bounds = [CovarianceBound(round(t, 12), relative=True, notion=notion) for t in factors]
     outcomes = [Outcome(s, path.problem(t), free) for s, t in zip(solutions, factors, strict=True)]
-    made = _assemble(study, posed, shown, [{"factor": t} for t in factors], bounds, outcomes, counted)
+    made = _assemble(study, posed, shown, [{"factor": t} for t in factors], bounds, outcomes, counted, counted[0])
     warn_unless_solved(max((s.certificate for s in solutions), key=lambda c: (c.status != "solved", c.gap)), task.tol)
     return made
 
@@ -181,17 +190,15 @@ def trace_levels(
     task = posed.task
     X, labels, more = sample_data(study, posed)
     twins = [clone(shown) for _ in followed_paths(rule)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what holds of all rows is said later
-        for twin, path in zip(twins, followed_paths(rule), strict=True):
-            followed = replace(rule, path=path)
-            twin.estimator.set_params(pos_label=task.data.classes.tolist()[1], constraint=followed)
-            twin.fit(X, labels, **more)
+    for twin, path in zip(twins, followed_paths(rule), strict=True):
+        followed = replace(rule, path=path)
+        twin.estimator.set_params(pos_label=task.data.classes.tolist()[1], constraint=followed)
+    twins = fit_twins(twins, X, labels, more)
     models = [e for twin in twins for e in twin.estimators_]
     points = list({(e.path_, str(e.path_point_)): (e.path_, e.path_point_) for e in models}.values())
     free = task.solve(task.problem.unconstrained())
     asked = sorted({level for twin in twins for level in twin.table_["level"]})
-    found = solve_levels(study, posed, rule, free, [("unconstrained", None), *points], asked)
+    found, of_free = solve_levels(study, posed, rule, free, [("unconstrained", None), *points], asked)
     kept = [(level, outcome) for level, outcome in zip(asked, found, strict=True) if outcome.reached >= level]
     if not kept:
         raise InfeasibleError(
@@ -201,11 +208,26 @@ def trace_levels(
     bounds = [replace(rule, p=level) for level, _ in kept]
     outcomes = [outcome for _, outcome in kept]
     places = [{"level": level} for level, _ in kept]
-    made = _assemble(study, posed, shown, places, bounds, outcomes, [outcome.counted for outcome in outcomes])
+    made = _assemble(study, posed, shown, places, bounds, outcomes, [o.counted for o in outcomes], of_free)
     made.frontier.n_looked_at_ = sum(twin.n_looked_at_ for twin in twins)
     worst = max((o.path_certificate for o in outcomes), key=lambda c: (c.status != "solved", c.gap))
     warn_unless_solved(worst, task.tol)
+    _warn_of_constant(spaced_levels(asked[0], n_points, levels), kept)
     return made
+
+
+def _warn_of_constant(asked: Sequence[float], kept: Sequence[tuple[float, PartitionedPRuleOutcome]]) -> None:
+    """Warn of levels at which no decisions that differ between people were found."""
+    below = [level for level, outcome in kept if not outcome.is_constant]
+    missing = [level for level in asked if level not in below]
+    if missing:
+        listed = ", ".join(f"{level:.4g}%" for level in missing)
+        ends = f" The frontier ends at {below[-1]:.4g}%." if below else ""
+        warnings.warn(
+            f"Nothing better than deciding the same for everybody was found at {listed} of the p%-rule.{ends}",
+            TrivialClassifierWarning,
+            stacklevel=3,
+        )
 
 
 def _pose(study: PartitionedStudy, shown: FairnessFrontier) -> PartitionedTask:
@@ -227,8 +249,9 @@ def _assemble(
     bounds: Sequence[Constraint],
     outcomes: Sequence[Outcome],
     counted: Sequence[Counted],
+    of_free: Counted,
 ) -> PartitionedFrontier:
-    """Return solved points as a fitted frontier."""
+    """Return solved points, and the unconstrained classifier, with the decisions of each, as a fitted frontier."""
     prototype, notion = shown.estimator, shown.estimator.constraint.notion
     free = outcomes[0].unconstrained
     assert free is not None
@@ -241,7 +264,7 @@ def _assemble(
     shown.classes_, shown.estimators_ = posed.task.data.classes, [model.estimator for model in models]
     shown.table_ = frontier_table(rows, free.objective, posed.task.problem, in_loss=shown.which != "p_rule")
     nothing = Outcome(free, posed.task.problem.unconstrained(), free)
-    shown.unconstrained_ = make_point(study, posed, prototype, None, nothing, counted[0]).estimator
+    shown.unconstrained_ = make_point(study, posed, prototype, None, nothing, of_free).estimator
     shown.n_looked_at_ = 0
     shown._asked = Asked(notion, in_strata=False)
     return PartitionedFrontier(shown, models)

@@ -64,6 +64,12 @@ class PartitionedPRuleOutcome(Outcome):
     reached: float = field(metadata={"fitted": False})
     counted: Counted = field(metadata={"fitted": False})
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether everybody on all rows gets the same decision."""
+        weight = self.counted[0][1].sum(axis=(0, 1))  # (2,): refused or accepted
+        return bool((weight == 0).any())
+
 
 def solve_p_rule(
     study: PartitionedStudy, estimator: Any, posed: PartitionedTask, constraint: PRuleBound
@@ -74,14 +80,11 @@ def solve_p_rule(
     label = posed.task.data.classes.tolist()[1]
     rules = [replace(constraint, path=path) for path in followed_paths(constraint)]
     twins = [clone(estimator).set_params(pos_label=label, constraint=asked) for asked in rules]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what holds of all rows is said later
-        for one in twins:
-            one.fit(X, labels, **more)
-    twin = max(twins, key=lambda one: one.score(X, labels, sample_weight=more["sample_weight"]))
+    fitted = fit_twins(twins, X, labels, more)
+    twin = max(fitted, key=lambda one: one.score(X, labels, sample_weight=more["sample_weight"]))
     free = posed.task.solve(posed.task.problem.unconstrained())
     rule = make_rule(constraint)
-    (found,) = solve_levels(study, posed, constraint, free, [(twin.path_, twin.path_point_)], [rule.level])
+    (found,), _ = solve_levels(study, posed, constraint, free, [(twin.path_, twin.path_point_)], [rule.level])
     if found.reached < rule.level:
         raise InfeasibleError(
             f"No cut of the classifier found on the {twin.path_!r} path reaches a {rule.text} on all rows "
@@ -112,6 +115,22 @@ def followed_paths(constraint: PRuleBound) -> tuple[str, ...]:
     return ("decisions", "covariance")
 
 
+def fit_twins(twins: Sequence[Any], X: Any, labels: Any, more: dict[str, Any]) -> list[Any]:
+    """Fit twins, one per path, to the sample; return those that reach their rule there, and raise if none does."""
+    fitted: list[Any] = []
+    failed: InfeasibleError | None = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what holds of all rows is said later
+        for twin in twins:
+            try:
+                fitted.append(twin.fit(X, labels, **more))
+            except InfeasibleError as error:
+                failed = failed or error
+    if failed is not None and not fitted:
+        raise failed
+    return fitted
+
+
 def sample_data(study: PartitionedStudy, posed: PartitionedTask) -> tuple[Any, Any, dict[str, Any]]:
     """Return features, labels, and weights (up to all rows) and groups of the sample, for a fit in memory."""
     sample, sensitive = posed.sample, posed.sample_sensitive
@@ -130,8 +149,10 @@ def solve_levels(
     free: Solution,
     points: Sequence[FamilyPoint],
     levels: Sequence[float],
-) -> list[PartitionedPRuleOutcome]:
+) -> tuple[list[PartitionedPRuleOutcome], Counted]:
     """Return, for every level, the most accurate classifier that the points' cuts offer, on all rows.
+
+    The second value counts the decisions of the unconstrained classifier.
 
     A classifier may miss its level (see ``reached``) where no cut keeps the rule. All points are solved in the same
     passes; two more find the cuts, one counts the decisions made there, and one evaluates the objectives.
@@ -142,7 +163,7 @@ def solve_levels(
     cuts = _Cuts(study, posed, constraint)
     chosen = cuts.best(solutions, levels)
     thetas = [solutions[k].theta + np.append(np.zeros(len(free.theta) - 1), shift) for k, shift in chosen]
-    counted = posed.passes.rates(thetas, [np.zeros(1)] * len(thetas))
+    *counted, of_free = posed.passes.rates([*thetas, free.theta], [np.zeros(1)] * (len(thetas) + 1))
     sums = posed.passes.evaluate([Request(theta, problem.loss) for theta in thetas])
     values = [float(s.loss.sum()) + problem.penalty(theta) for s, theta in zip(sums, thetas, strict=True)]
     found = []
@@ -164,7 +185,7 @@ def solve_levels(
                 counted=people,
             )
         )
-    return found
+    return found, of_free
 
 
 def _solve_at(study: PartitionedStudy, posed: PartitionedTask, free: Solution, path: str, point: Any) -> Solution:
@@ -237,10 +258,9 @@ class _Cuts:
             number = max(_EDGES // len(asked), _FEWEST)
             edges = [rough[k].around(cut, number) for _, k, cut in asked]
             finer = self._count([solutions[k].theta for _, k, _ in asked], edges)
-            for (at, k, _), judged in zip(asked, finer, strict=True):
+            for (at, k, cut), judged in zip(asked, finer, strict=True):
                 best = judged.best(levels[at])
-                assert best is not None
-                chosen[at] = k, 0.0 - best[1]
+                chosen[at] = k, 0.0 - (cut if best is None else best[1])
         return chosen
 
     def _edges(self, solution: Solution, number: int) -> Array:
