@@ -379,3 +379,23 @@ def test_masked_features_are_not_decided_on():
 def test_an_audit_refuses_options_it_cannot_use(options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         audit([1, 0, 1, 0], sensitive_features=["a", "a", "b", "b"], **options)
+
+
+def test_rows_in_another_order_are_refused():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
+    z, y = pd.Series(np.tile(["f", "m"], 30), name="sex"), pd.Series(rng.integers(0, 2, 60))
+    shuffled = z.sample(frac=1.0, random_state=0)
+    with pytest.raises(ValueError, match="same labels in another order.*sensitive_features.loc"):
+        FairLogisticRegression().fit(X, y, sensitive_features=shuffled)
+    with pytest.raises(ValueError, match="X and y have the same labels"):
+        FairLogisticRegression().fit(X, y.iloc[::-1], sensitive_features=z)
+    aligned = FairLogisticRegression().fit(X, y, sensitive_features=shuffled.loc[X.index])
+    other = z.set_axis(np.arange(100, 160))  # labels of its own say nothing about the order
+    same = FairLogisticRegression().fit(X, y, sensitive_features=other)
+    np.testing.assert_array_equal(aligned.coef_, same.coef_)
+
+
+def test_an_audit_of_words_needs_the_favourable_one():
+    with pytest.raises(ValueError, match="give pos_label, one of 'granted', 'rejected'"):
+        audit(["granted", "rejected"] * 20, sensitive_features=["f", "m", "m", "f"] * 10)

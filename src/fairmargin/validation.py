@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
@@ -219,6 +220,8 @@ def validate_people(
         check_container(y, "y")
     if sample_weight is not None and not isinstance(sample_weight, Real):
         check_container(sample_weight, "sample_weight")
+    for name, other in (("y", y), ("sensitive_features", sensitive_features)):
+        _check_same_order(X, other, name)
     names = _column_names(X)
     sources = getattr(X, "sources", ())
     X, y = _validate_both(estimator, X, y)
@@ -240,6 +243,19 @@ def validate_people(
         sensitive = None if sensitive is None else sensitive.take(kept)
         check_two_groups(sensitive)
     return People(X, target, weight, sensitive, kept, n)
+
+
+def _check_same_order(X: Any, other: Any, name: str) -> None:
+    """Raise an error where two pandas objects have the same row labels in another order: rows are not aligned."""
+    if not (isinstance(X, pd.DataFrame) and isinstance(other, (pd.DataFrame, pd.Series)) and len(X) == len(other)):
+        return
+    if X.index.equals(other.index) or not (X.index.is_unique and other.index.is_unique):
+        return
+    if X.index.isin(other.index).all():
+        raise ValueError(
+            f"The rows of X and {name} have the same labels in another order, and rows are taken by position: give "
+            f"{name}.loc[X.index]."
+        )
 
 
 def _in_canonical_form(X: Any) -> Any:

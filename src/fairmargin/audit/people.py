@@ -62,6 +62,8 @@ class People:
         check_container(decisions, "decisions")
         positive = (np.asarray(decisions) == pos_label).ravel()
         n = len(positive)
+        if not positive.any() and not isinstance(pos_label, str):
+            _refuse_text(decisions, pos_label)
         if n == 0:
             raise ValueError("There are no decisions to audit.")
         unsure = [str(name) for name, column in read_columns(sensitive_features) if isinstance(column, Membership)]
@@ -151,6 +153,16 @@ def _labels(y_true: Any, pos_label: Any, n: int) -> tuple[Mask, Mask]:
 def _weights(sample_weight: Any, n: int) -> Array:
     check_container(sample_weight, "sample_weight")
     return validate_weights(sample_weight, np.empty((n, 1)))
+
+
+def _refuse_text(decisions: Any, pos_label: Any) -> None:
+    """Raise an error for decisions in words of which none can be the favourable one."""
+    words = sorted({value for value in np.asarray(decisions, dtype=object).ravel() if isinstance(value, str)})
+    if words:
+        listed = ", ".join(map(repr, words[:6])) + (", ..." if len(words) > 6 else "")
+        raise ValueError(
+            f"No decision is {pos_label!r}, the favourable one by default: give pos_label, one of {listed}."
+        )
 
 
 def _counts(counts: Any, n: int) -> NDArray[np.int64]:

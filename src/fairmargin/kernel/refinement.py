@@ -129,11 +129,16 @@ class _Refinement:
         """Return the task at the end of a refinement, to be solved within what the span leaves of the aim."""
         task = replace(task, feature_map=replace(_span(task), refined=True), tol=self.finest)
         near = task.near
-        if task.problem.loss.smooth or near is None:
+        if task.problem.loss.smooth or near is None or self._needs_reference():
             return task
         if near.unconstrained is None:
             near = replace(near, unconstrained=_solve_rounded(task, near.solution, width, self.aim))
         return replace(task, near=near, tol=max(self.aim - lacking, self.finest))
+
+    def _needs_reference(self) -> bool:
+        """Whether what is asked for is relative to the unconstrained solution, which must be accurate then."""
+        constraint = self.constraint
+        return constraint is not None and not (isinstance(constraint, CovarianceBound) and not constraint.relative)
 
     def _solve(self, task: Task) -> Outcome:
         """Return the outcome on a span, without the unconstrained solution where the bounds do not depend on it."""

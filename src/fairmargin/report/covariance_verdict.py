@@ -1,8 +1,8 @@
 """The verdict on a bound on covariances: kept in training, which its certificate proves, and for other people?
 
-A covariance on people held out is never just within its bound; the question is whether it is beyond it by more than
-chance explains. Its interval is normal, from the variance of ``(z - zbar) (f - fbar)`` among the people who count.
-The 80%-rule, which such a bound does not ask for, is said beside it: no covariance is not equal rates.
+On people held out no covariance is just zero: of a bound of zero the question is whether a covariance is beyond it by
+more than chance explains. Its interval is normal, from the variance of ``(z - zbar) (f - fbar)`` among the people who
+count. The 80%-rule, which such a bound does not ask for, is said beside it: no covariance is not equal rates.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def judge_covariances(
     test: tuple[Part, Array] | None,
     screen: Mapping[str, Any],
     min_people: int,
+    fitted: Any = None,
 ) -> dict[str, Any]:
     """Return the verdict on a bound on covariances.
 
@@ -50,6 +51,8 @@ def judge_covariances(
         The verdict on the 80%-rule of the same decisions.
     min_people : int
         Groups of fewer people decide nothing.
+    fitted : estimator, optional
+        Whose covariances in training are known; ``train`` may then be a sample of the people trained on.
 
     Returns
     -------
@@ -61,10 +64,13 @@ def judge_covariances(
     compared = _compared(bound, part)
     limits = compared.repeated(bound.thresholds(compared.sensitive))
     if bound.relative:
-        limits = np.where(np.isfinite(limits), limits * np.abs(_covariances(compared, free)[0]), np.inf)
+        reference = _known(fitted, "unconstrained_covariance_", compared, free)
+        limits = np.where(np.isfinite(limits), limits * np.abs(reference), np.inf)
     asked = dict(zip(compared.labels, limits.tolist(), strict=True))
     rows = _rows(compared, scores, asked, min_people)
-    largest = max((abs(r["value"]) for r in rows if np.isfinite(r["limit"])), default=0.0)
+    trained = np.abs(_known(fitted, "covariance_", compared, scores))[np.isfinite(limits)]
+    largest = float(np.max(trained, initial=0.0))
+    is_kept = bool(np.all(trained <= limits[np.isfinite(limits)] + _ROUNDING * (1.0 + np.max(np.abs(scores)))))
     measured = rows if test is None else _rows(_compared(bound, test[0]), test[1], asked, min_people)
     measured = [r for r in measured if np.isfinite(r["limit"])]
     found: dict[str, Any] = {"kind": "covariance", "asked": None, "requested": True, "covariances": measured}
@@ -72,7 +78,7 @@ def judge_covariances(
     found |= {"screen": {key: screen[key] for key in ("status", "asked", "p_rule")}}
     if screen["status"] == NO_VERDICT or not measured:
         return found | {key: screen[key] for key in ("status", "headline", "passes", "sure", "for_whom")}
-    status = _status(measured, held_out=test is not None)
+    status = _status(measured, is_kept, held_out=test is not None)
     count = len((test or train)[0])
     return found | words(
         status,
@@ -101,6 +107,14 @@ def _covariances(compared: Compared, scores: Array) -> tuple[Array, Array]:
         values.append(size * products.mean(axis=0))
         errors.append(size * products.std(axis=0) / np.sqrt(max(len(f) - 1, 1)))
     return np.concatenate(values), np.concatenate(errors)
+
+
+def _known(fitted: Any, name: str, compared: Compared, scores: Array) -> Array:
+    """Return covariances as a fit knows them of everybody trained on, or else those of the scores at hand."""
+    found = getattr(fitted, name, None)
+    if found is None or list(found.index) != list(compared.index):
+        return _covariances(compared, scores)[0]
+    return found.to_numpy()
 
 
 def _rows(
@@ -133,11 +147,14 @@ def _rows(
     return rows
 
 
-def _status(rows: Sequence[Mapping[str, Any]], *, held_out: bool) -> str:
+def _status(rows: Sequence[Mapping[str, Any]], is_kept: bool, *, held_out: bool) -> str:
+    """Return the status; of a limit of zero, which no estimate keeps, only what is beyond chance counts."""
     if not held_out:
-        return PASSES_MAYBE
+        return PASSES_MAYBE if is_kept else FAILS_MAYBE
     if any(r["beyond"] for r in rows):
         return FAILS
+    if not is_kept or any(abs(r["value"]) > r["limit"] > 0 for r in rows):
+        return FAILS_MAYBE
     return PASSES if all(r["within"] for r in rows) else PASSES_MAYBE
 
 
@@ -153,12 +170,14 @@ def _asked(bound: CovarianceBound) -> str:
 
 def _headline(status: str, asked: str, held_out: bool) -> str:
     if not held_out:
-        return f"Yes on the people trained on: {asked}."
+        said = {PASSES_MAYBE: "Yes on the people trained on", FAILS_MAYBE: "No, not even on the people trained on"}
+        return f"{said[status]}: {asked}."
     return {
         PASSES: f"Yes. The proposed model has {asked} on held-out people, too.",
         PASSES_MAYBE: f"Yes, as far as these people tell. The proposed model has {asked} in training; what is left "
         "on held-out people may be chance.",
-        FAILS: f"No. The proposed model has {asked} in training, but not on held-out people.",
+        FAILS_MAYBE: f"No on these people, but it may be chance. The proposed model was trained for {asked}.",
+        FAILS: f"No. The proposed model was trained for {asked}, but it does not hold on held-out people.",
     }[status]
 
 
@@ -194,6 +213,7 @@ def _sure(status: str, held_out: bool) -> str:
         PASSES: "All intervals of covariances lie within their limits. Chance is an unlikely reason.",
         PASSES_MAYBE: "No covariance is beyond its limit by more than chance explains, nor are all of them within it "
         "beyond doubt.",
+        FAILS_MAYBE: "A covariance is beyond its limit, by no more than chance explains. The data do not settle it.",
         FAILS: "A covariance is beyond its limit, even corrected for the number of groups. Chance is an unlikely "
         "reason.",
     }[status]

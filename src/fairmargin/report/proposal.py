@@ -14,6 +14,7 @@ import numpy as np
 from fairmargin.audit import Audit, audit
 from fairmargin.audit.findings import REST
 from fairmargin.formatting import percent, points, ratio_beside, signed_percent
+from fairmargin.pipelines import last_step
 from fairmargin.rate_statistics import paired_difference
 from fairmargin.report.asked import Asked
 from fairmargin.report.comparison import Comparison
@@ -66,7 +67,7 @@ def describe_proposal(
     audited = audit_part(study, (scores >= 0).astype(int), part, scores=scores, y_true=part.y, **options)
     unconstrained = audit_part(study, (free >= 0).astype(int), part, **options)
     labels = audit_part(study, part.y, part, **options)
-    verdict = _verdict(asked, plain(audited.to_dict()), comparison, scored)
+    verdict = _verdict(asked, plain(audited.to_dict()), comparison, scored, last_step(classifier))
     cost = _cost(scores >= 0, free >= 0, part, details, before) | {"p_rule_before": _lowest(unconstrained)}
     groups = _rates(labels, unconstrained, audited, details)
     return plain(
@@ -86,7 +87,7 @@ def describe_proposal(
 
 
 def _verdict(
-    asked: Asked, audited: Mapping[str, Any], comparison: Comparison, scored: Mapping[str, Any]
+    asked: Asked, audited: Mapping[str, Any], comparison: Comparison, scored: Mapping[str, Any], fitted: Any
 ) -> dict[str, Any]:
     """Return the verdict on what was asked for."""
     part, study, held_out = comparison.part, comparison.study, comparison.held_out
@@ -96,7 +97,8 @@ def _verdict(
     if asked.bound is not None:
         train = study.train, scored["train"], comparison.scores["train"]
         test = (part, scored["test"]) if held_out else None
-        return judge_covariances(asked.bound, train=train, test=test, screen=screen, min_people=study.min_people)
+        options: dict[str, Any] = {"screen": screen, "min_people": study.min_people, "fitted": fitted}
+        return judge_covariances(asked.bound, train=train, test=test, **options)
     return screen or judge_notion(asked, scored["test"] >= 0, part, study, held_out=held_out)
 
 
