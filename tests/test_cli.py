@@ -173,8 +173,8 @@ def test_missing_values_are_imputed_and_said(folder, capsys):
     assert run(["train", "gaps.csv", *ASK, "-o", "model.json", "--test-share", "0"]) == 0
     said = capsys.readouterr().out
     assert "'age' is missing for 21 people: the median" in said
-    assert "'housing' is missing for 11 people, who are a level of their own" in said
-    assert "'sex' is missing for 6 people, who are a group of their own" in said
+    assert "'housing' is missing for 11 people: a level of their own" in said
+    assert "'sex' is missing for 6 people: a group of their own" in said
     assert "10 people without a value of 'repaid' were left out" in said
     assert run(["predict", "model.json", "gaps.csv", "-o", "out.csv"]) == 0
     assert "'age' is missing for 21 people" in capsys.readouterr().err

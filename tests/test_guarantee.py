@@ -208,6 +208,15 @@ def test_what_is_not_supported_raises_and_says_how_many_people_are_needed():
     assert caught.value.failed == ("sensitive='a' against sensitive='b'",)
 
 
+def test_a_small_group_gets_no_estimate_below_the_people_at_hand():
+    X, _, z = population(5000, (0.5, 0.5), (0.5, 0.5))
+    z[:8] = "r"
+    X[:8] = np.array([1, 1, 1, 1, 1, 1, 1, 0])[:, None]  # more often than the others, by chance
+    with pytest.raises(NotCertifiedError, match=r"sensitive='r' \(8 people\).* merge small groups") as caught:
+        certify(Rule(), X, sensitive_features=z)
+    assert caught.value.people_needed is None or caught.value.people_needed > len(z)
+
+
 def test_small_groups_are_named_never_dropped():
     X, _, z = population(5000, (0.5, 0.5), (0.5, 0.5))
     z[:5] = "r"
@@ -301,7 +310,7 @@ def test_weights_do_not_certify_a_group_of_one():
     weight = np.ones(2000)
     weight[0] = 1.0001
     z[-1], X[-1] = "b", 1.0
-    with pytest.raises(NotCertifiedError, match=r"sensitive='b' \(1 people\)"):
+    with pytest.raises(NotCertifiedError, match=r"sensitive='b' \(1 person\)"):
         certify(Rule(), X, sensitive_features=z, sample_weight=weight)
 
 

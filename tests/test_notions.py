@@ -116,6 +116,9 @@ def test_an_empty_cell_is_named(data, notion, label, cell):
 def test_notions_are_known_by_name():
     assert get_notion("true_positive_rate") == TruePositiveRate()
     assert repr(TruePositiveRate()) == "TruePositiveRate()"
+    for name, meant in (("tpr", "true_positive_rate"), ("equalised_odds", "equalized_odds")):
+        with pytest.raises(ValueError, match=f"did you mean '{meant}'"):
+            get_notion(name)
     with pytest.raises(ValueError, match=r"notion must be one of .*'true_positive_rate'"):
         CovarianceBound(0.0, notion="equal_opportunity")
 

@@ -351,7 +351,8 @@ class PRuleBound(Constraint):
         ``"decisions"``: cost-sensitive classifiers that pay for the gaps between the groups' rates. ``"rates"``: the
         classifiers of least loss whose smoothed rates are alike, by sequential convex programming. ``"auto"`` returns
         the more accurate, on the training data, of ``"covariance"`` and ``"decisions"``; where errors are counted, or
-        rates compared among some of the people or under several conditions, of ``"covariance"`` and ``"rates"``.
+        rates compared among some of the people or under several conditions, of ``"covariance"`` and ``"rates"``. With
+        ``confidence`` it is ``"covariance"`` and ``"decisions"`` under every notion.
         ``"ccp"``, of notions that depend on labels: covariances of errors by the convex-concave procedure (Zafar et
         al., WWW 2017).
         On each, the intercept is moved to the most accurate place that keeps the rule.

@@ -96,8 +96,8 @@ class NotCertifiedError(ValueError):
     failed : tuple of str
         The comparisons that failed, in words, e.g. ``"sex='Female' against sex='Male'"``.
     people_needed : int or None
-        About how many people would be needed for a test that succeeds four times in five; None where more people
-        would not help, or nothing can be said.
+        A rough estimate of how many people a test that succeeds four times in five would need, if the rates are as
+        seen; None where more people would not help, or the estimate is too uncertain.
     """
 
     def __init__(self, message: str, *, failed: tuple[str, ...] = (), people_needed: int | None = None) -> None:

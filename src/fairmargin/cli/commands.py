@@ -87,8 +87,8 @@ def train(
         typer.Option(
             metavar="ASK",
             help="none, covariance=0 (the default; or =20%, or =sex:0,race:0.1), penalty=100 (or =sex:100), "
-            "p-rule=80, loss=0.05, accuracy=1%, auc=1%, profit=1%, individual=0.5, nobody-loses (or =0.5). Given "
-            "several times, all must hold.",
+            "p-rule=80, difference=0.05, loss=0.05, accuracy=1%, auc=1%, profit=1%, individual=0.5, nobody-loses "
+            "(or =0.5). Given several times, all must hold.",
         ),
     ] = None,
     confidence: Annotated[

@@ -11,6 +11,7 @@ from sklearn.utils.validation import column_or_1d
 
 from fairmargin.constraints import check_confidence, check_percent
 from fairmargin.exceptions import NotCertifiedError
+from fairmargin.formatting import people
 from fairmargin.guarantee.record import Guarantee, name_positive
 from fairmargin.guarantee.verdict import CountedDecisions, Question
 from fairmargin.inputs import check_container
@@ -21,6 +22,8 @@ from fairmargin.validation import favourable_class, validate_weights
 __all__ = ["certify", "refuse"]
 
 Mask = NDArray[np.bool_]
+
+_SMALL = 0.05  # share of the people tested under which a group is called small
 
 
 def certify(
@@ -108,7 +111,7 @@ def certify(
         _check_gain(accepted, labels, weight)
     tested = CountedDecisions.of(sensitive.attributes, accepted, weight, conditions)
     if not tested.supports(question):
-        raise refuse(tested, question, split=False)
+        raise refuse(tested, question, at_hand=tested.given, split=False)
     return Guarantee(
         question.p,
         question.confidence,
@@ -121,8 +124,11 @@ def certify(
     )
 
 
-def refuse(tested: CountedDecisions, question: Question, *, split: bool) -> NotCertifiedError:
-    """Return the error for decisions that do not support the rule: which groups fall short and what would help."""
+def refuse(tested: CountedDecisions, question: Question, *, at_hand: int, split: bool) -> NotCertifiedError:
+    """Return the error for decisions that do not support the rule: which groups fall short and what would help.
+
+    ``at_hand`` is the number of people given: for the test, and where they are split, for training, too.
+    """
     rule = f"{question.p:g}%-rule at {100 * question.confidence:.4g}% confidence"
     if tested.empty:
         return NotCertifiedError(
@@ -140,13 +146,24 @@ def refuse(tested: CountedDecisions, question: Question, *, split: bool) -> NotC
     sides = zip(failures, (f" ({a})" if a else "" for a in among), strict=True)
     failed = tuple(f"{c.group} against {c.other}{where}" for (_, c), where in sides)
     needed = tested.needed(question, failures, split=split)
-    small = [f"{g.attribute}={g.group!r} ({g.people:,} people)" for g in _failed_groups(tested, failures)]
+    short = _failed_groups(tested, failures)
+    small = [f"{g.attribute}={g.group!r} ({people(g.people)})" for g in short]
     if needed is None:
         remedy = "Their rates are too far apart for more people to help: ask for a lower p, or merge small groups."
+    elif needed <= at_hand:
+        needed = None
+        remedy = "How many people it would take is too uncertain to say: more people of these groups are needed."
     elif split:
-        remedy = f"About {needed:,} people, for training and test together, would succeed four times in five."
+        remedy = (
+            f"A rough estimate, which assumes the overall rate seen: {needed:,} people, for training and test "
+            "together, would succeed four times in five."
+        )
     else:
-        remedy = f"If the rates are as they seem, about {needed:,} people would succeed four times in five."
+        remedy = (
+            f"A rough estimate, which assumes the rates seen: {needed:,} people would succeed four times in five."
+        )
+    if any(g.people < _SMALL * tested.people for g in short) and "merge" not in remedy:
+        remedy += " Or merge small groups with others, or leave them out: the rule then says nothing about them."
     return NotCertifiedError(
         f"The {tested.people:,} people tested do not support the {rule}; not shown: {'; '.join(failed)} "
         f"({', '.join(small)}). {remedy}",

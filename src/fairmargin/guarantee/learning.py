@@ -117,7 +117,7 @@ def learn_then_test(
     sequence = SafetySequence(task, constraint, len(people))
     seed = None if safety_set is not None else int(constraint.random_state)
     decided = ((outcome, _decide(estimator, task, outcome, people.X)) for outcome in sequence)
-    passed = _test_in_order(decided, people, question)
+    passed = _test_in_order(decided, people, question, len(rows) + len(people))
     if passed is None:
         raise _nothing_to_test(sequence, constraint)
     outcome, counted, tested = passed
@@ -126,11 +126,12 @@ def learn_then_test(
 
 
 def _test_in_order(
-    decided: Iterable[tuple[T, Mask]], people: _SafetyPeople, question: Question
+    decided: Iterable[tuple[T, Mask]], people: _SafetyPeople, question: Question, at_hand: int
 ) -> tuple[T, CountedDecisions, int] | None:
     """Return the last candidate before the first that fails, its counts, and how many were tested.
 
     ``decided`` are candidates with their decisions on the people. None without any; raises where the first one fails.
+    ``at_hand`` is the number of people, for training and test together.
     """
     best = None
     tested = 0
@@ -139,7 +140,7 @@ def _test_in_order(
         counted = people.count(accepted)
         if not counted.supports(question):
             if best is None:
-                raise refuse(counted, question, split=True)
+                raise refuse(counted, question, at_hand=at_hand, split=True)
             break
         best = candidate, counted
     return None if best is None else (*best, tested)
@@ -324,7 +325,7 @@ def _cross_fit(
     highest = min([whole.highest, *(sequence.highest for _, _, sequence in folds)])
     tried = ((margin, _out_of_fold(estimator, data, folds, margin)) for margin in whole.margins(highest))
     decided = ((margin, a) for margin, a in tried if a is not None and whole.at(margin) is not None)
-    passed = _test_in_order(decided, everybody, question)
+    passed = _test_in_order(decided, everybody, question, n)
     if passed is None:
         raise _nothing_to_test(whole, constraint)
     margin, counted, tested = passed

@@ -90,6 +90,18 @@ class Notion(Named):
 _NOTIONS: Registry[Notion] = Registry()
 register = _NOTIONS.register
 
+_MEANT = {  # other usual names
+    "accuracy": "error_rate",
+    "demographic_parity": "selection_rate",
+    "disparate_impact": "selection_rate",
+    "equal_opportunity": "true_positive_rate",
+    "equalised_odds": "equalized_odds",
+    "fnr": "false_negative_rate",
+    "fpr": "false_positive_rate",
+    "predictive_equality": "false_positive_rate",
+    "tpr": "true_positive_rate",
+}
+
 
 def get_notion(notion: str | Notion | Any) -> Notion:
     """Return the notion called ``notion``, or ``notion`` itself if it is one."""
@@ -97,5 +109,7 @@ def get_notion(notion: str | Notion | Any) -> Notion:
         return notion
     if notion not in _NOTIONS:
         known = ", ".join(repr(name) for name in _NOTIONS.names)
-        raise ValueError(f"notion must be one of {known} or an instance of a Notion, got {notion!r}.")
+        meant = _MEANT.get(notion) if isinstance(notion, str) else None
+        hint = "" if meant is None else f"; did you mean {meant!r}?"
+        raise ValueError(f"notion must be one of {known} or an instance of a Notion, got {notion!r}{hint or '.'}")
     return _NOTIONS.make(notion)

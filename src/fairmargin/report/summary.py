@@ -274,7 +274,9 @@ def frontier_summary(
 def _curve(key: str, words: Mapping[str, Any], points: list[dict[str, Any]]) -> dict[str, Any]:
     first, last = words["ends"]
     level = points[-1]["level"] if points else None
-    return {"key": key, **words, "ends": [first, last if level is None else last.format(level)], "points": points}
+    if "{" in last:
+        last = "the highest p%-rule found" if level is None else last.format(level)
+    return {"key": key, **words, "ends": [first, last], "points": points}
 
 
 def _proposed(selection: Selection, details: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairmargin.categories import CodedMatrix
 from fairmargin.exceptions import DataError
-from fairmargin.formatting import shorten
+from fairmargin.formatting import people, shorten
 from fairmargin.tables.columns import MISSING_GROUP, find_column, is_number_column, value_as_text
 
 __all__ = ["LARGEST", "OTHER", "TAKEN_AS", "CategoryColumn", "NumberColumn", "TableEncoder", "choose_levels"]
@@ -80,7 +80,7 @@ class NumberColumn:
 
     def difference(self, number: int) -> str:
         """Return a note on as many such values."""
-        return f"{shorten(self.name)!r} is missing for {number:,} people: the median is used."
+        return f"{shorten(self.name)!r} is missing for {people(number)}: the median is used."
 
 
 @dataclass(frozen=True)
@@ -391,7 +391,7 @@ def _fit_numbers(
     if missing == len(values):
         return None, [f"{label!r} has no values and was left out."]
     median = float(np.nanmedian(values))
-    notes = [f"{label!r} is missing for {missing:,} people: the median {median:g} is used."] if missing else []
+    notes = [f"{label!r} is missing for {people(missing)}: the median {median:g} is used."] if missing else []
     values = np.where(np.isnan(values), median, values)
     if np.max(np.abs(values)) > LARGEST:
         return None, [f"{label!r} holds numbers beyond {LARGEST:g} and was left out."]
@@ -428,12 +428,12 @@ def choose_levels(
     rare = [word for word in ranked if word not in common]
     notes = []
     if missing:
-        notes.append(f"{label!r} is missing for {missing:,} people, who are a level of their own.")
+        notes.append(f"{label!r} is missing for {people(missing)}: a level of their own.")
     if not kept:
         return None, [f"{label!r} has {len(ranked):,} values, none of them frequent, and was left out."]
     if rare:
-        people = sum(counts[word] for word in rare)
-        notes.append(f"{label!r}: {len(rare):,} rare of {len(ranked):,} values ({people:,} people) are put together.")
+        together = people(sum(counts[word] for word in rare))
+        notes.append(f"{label!r}: {len(rare):,} rare of {len(ranked):,} values ({together}) are put together.")
         kept.append(OTHER)
     levels = tuple(sorted(word for word in kept[1:]))
     if not levels:

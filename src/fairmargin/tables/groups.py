@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
-from fairmargin.formatting import shorten
+from fairmargin.formatting import people, shorten
 from fairmargin.tables.columns import MISSING_GROUP, as_text, find_column, is_number_column
 
 __all__ = ["find_sensitive_columns", "group_column", "group_columns"]
@@ -180,7 +180,7 @@ def group_column(
     without = int(unknown.sum() if counts is None else counts[unknown].sum())
     if without and missing == "error":
         raise DataError(
-            f"The sensitive column {name!r} is missing for {without:,} people; fill it in, or make them a "
+            f"The sensitive column {name!r} is missing for {people(without)}; fill it in, or make them a "
             "group of their own.",
             field="missing_sensitive",
             suggestion="group",
@@ -196,7 +196,7 @@ def group_column(
     words = _cut(column, edges) if edges is not None else as_text(column)
     if unknown.any():
         words = np.where(unknown, MISSING_GROUP, words)
-        notes.append(f"{name!r} is missing for {without:,} people, who are a group of their own.")
+        notes.append(f"{name!r} is missing for {people(without)}: a group of their own.")
     words, merged = _merge_rare_groups(words, max_groups, counts)
     if merged:
         notes.append(f"{name!r} has {merged + max_groups - 1:,} groups; the {merged:,} smallest were put together.")
@@ -208,13 +208,13 @@ def _quarters(column: pd.Series, counts: Counts) -> list[float]:
     values = column.to_numpy(dtype=float, na_value=np.nan)
     finite = np.flatnonzero(np.isfinite(values))
     order = finite[np.argsort(values[finite], kind="stable")]
-    people = np.cumsum(np.ones(len(order), dtype=int) if counts is None else counts[order])
+    reached = np.cumsum(np.ones(len(order), dtype=int) if counts is None else counts[order])
     if not len(order):
         return []
     found = []
     for share in (0.25, 0.5, 0.75):
-        place = share * (people[-1] - 1)
-        low, high = (values[order[np.searchsorted(people, k, side="right")]] for k in (int(place), math.ceil(place)))
+        place = share * (reached[-1] - 1)
+        low, high = (values[order[np.searchsorted(reached, k, side="right")]] for k in (int(place), math.ceil(place)))
         found.append(float(low + (high - low) * (place - int(place))))
     return found
 

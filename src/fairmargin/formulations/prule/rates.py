@@ -72,7 +72,8 @@ class SmoothedRates:
         events = np.where(self._sign, 1.0 - smooth[:, None], smooth[:, None])
         rate, rest = np.sum(self._inside * events, axis=0), np.sum(self._rest * events, axis=0)
         gap = np.where(np.any(self._gap != 0, axis=0), rate - rest, 0.0)
-        reach = np.maximum(_LEFT * np.abs(gap), _AIM * allowed(rate, rest) / np.maximum(trust, np.finfo(float).tiny))
+        aim = _AIM * allowed(rate, rest) / np.maximum(trust, np.finfo(float).tiny)
+        reach = np.where(np.asarray(trust) > 0, np.maximum(_LEFT * np.abs(gap), aim), np.inf)
         offset = gap - rows @ around.theta
 
         def pose(base: Problem) -> Problem:

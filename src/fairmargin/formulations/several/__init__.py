@@ -144,15 +144,23 @@ def _outcome(demands: Demands, problem: Problem, solution: Solution, factor: flo
 
 
 def _conflict(demands: Demands) -> str:
-    """Say which constraints contradict each other: those without which the rest can be satisfied."""
+    """Say which constraints contradict each other: those without which the rest can be satisfied.
+
+    Where one of them is kept by a search, that none was found proves no contradiction.
+    """
     constraints = demands.asked.constraints
-    culprits = [repr(c) for k, c in enumerate(constraints) if _is_feasible(demands.without(k))]
+    culprits = [c for k, c in enumerate(constraints) if _is_feasible(demands.without(k))]
+    searched = any(isinstance(c, PRuleBound | PerformanceBound) for c in culprits or constraints)
     if len(culprits) > 1:
-        both = " and ".join(culprits)
-        one = "either" if len(culprits) == 2 else "any one of them"
-        return f"{both} contradict each other: without {one}, all others can be satisfied. Ask for less."
+        named = " and ".join(map(repr, culprits))
+        both, one = ("both", "either") if len(culprits) == 2 else ("all of", "any one of them")
+        said = f"No classifier was found that keeps {both} {named}" if searched else f"{named} contradict each other"
+        others = f": without {one}, all others can be satisfied" if len(constraints) > len(culprits) else ""
+        return f"{said}{others}. Ask for less."
     if culprits:
-        return f"Without {culprits[0]} all others can be satisfied. Ask for less."
+        return f"Without {culprits[0]!r} all others can be satisfied. Ask for less."
+    if searched:
+        return "No classifier was found that keeps all but one of them either. Ask for less."
     return "Several of them contradict each other: leaving out a single one is not enough. Ask for less."
 
 

@@ -111,7 +111,8 @@ class JointJudge(Judge):
         """Whether accepting everybody, or nobody, reaches all rules and is worth enough."""
         assert self.demands is not None
         scores = np.full(len(self.people.weight), 1.0 if accepted else -1.0)
-        return self.demands.performs(scores) and all(part.keeps_constant(accepted) for part in self.parts)
+        worth = all(floor.keeps(scores) for floor in self.demands.floors if floor.constraint.measure != "auc")
+        return worth and all(part.keeps_constant(accepted) for part in self.parts)
 
     def constant_thresholds(self, found: Solution) -> dict[bool, float]:
         """Return the allowed thresholds that accept everybody (True) and nobody (False), where there are any."""
@@ -119,6 +120,10 @@ class JointJudge(Judge):
         if least > most:
             return {}
         scores = found.scores
+        assert self.demands is not None
+        # Moving the intercept leaves the ranking and its AUC as they are.
+        if not all(floor.keeps(scores) for floor in self.demands.floors if floor.constraint.measure == "auc"):
+            return {}
         far = {accepted: min(max(t, least), most) for accepted, t in super().constant_thresholds(found).items()}
         beyond = {True: far[True] <= scores.min(), False: far[False] > scores.max()}
         return {accepted: t for accepted, t in far.items() if beyond[accepted]}
