@@ -115,13 +115,13 @@ def test_groups_of_numbers_codes_and_gaps():
     ages = pd.Series([10.0, 25.0, 30.0, 60.0, np.nan], name="age")
     groups, notes = group_column(ages, edges=[25, 60])
     assert groups.tolist() == ["under 25", "25 to under 60", "25 to under 60", "60 and over", "(missing)"]
-    assert "missing for 1 people" in notes[0]
+    assert "missing for 1 person" in notes[0]
     codes, notes = group_column(pd.Series([1, 2, 3, 1], name="code"))
     assert codes.tolist() == ["1", "2", "3", "1"]
     assert notes == []
     quarters, notes = group_column(pd.Series(range(100), name="n"))
     assert quarters.value_counts().tolist() == [25, 25, 25, 25]
-    with pytest.raises(DataError, match="missing for 1 people") as caught:
+    with pytest.raises(DataError, match="missing for 1 person") as caught:
         group_column(ages, edges=[25], missing="error")
     assert (caught.value.field, caught.value.suggestion) == ("missing_sensitive", "group")
     with pytest.raises(DataError, match="a 'group' or an 'error', not 'what'"):
