@@ -45,7 +45,7 @@ lint: $(BIN)/.dev
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not heavy"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations 20 -m "not heavy"
 
 # make test-heavy ARGS="--fuzz-size 100000" runs a night's worth of random problems
 test-heavy: $(BIN)/.dev
