@@ -145,4 +145,4 @@ X = np.random.default_rng(0).normal(size=(50, 2))
 fairmargin.FairLogisticRegression().fit(X, X[:, 0] > 0, sensitive_features=X[:, 1] > 0).predict(X)
 assert not {"dask", "distributed", "pyspark", "pyarrow.parquet"} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
