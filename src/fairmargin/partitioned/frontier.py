@@ -188,12 +188,7 @@ def trace_levels(
     posed = _pose(study, shown)
     check_groups(posed, rule)
     task = posed.task
-    X, labels, more = sample_data(study, posed)
-    twins = [clone(shown) for _ in followed_paths(rule)]
-    for twin, path in zip(twins, followed_paths(rule), strict=True):
-        followed = replace(rule, path=path)
-        twin.estimator.set_params(pos_label=task.data.classes.tolist()[1], constraint=followed)
-    twins = fit_twins(twins, X, labels, more)
+    twins = _search_sample(study, posed, shown, rule)
     models = [e for twin in twins for e in twin.estimators_]
     points = list({(e.path_, str(e.path_point_)): (e.path_, e.path_point_) for e in models}.values())
     free = task.solve(task.problem.unconstrained())
@@ -214,6 +209,19 @@ def trace_levels(
     warn_unless_solved(worst, task.tol)
     _warn_of_constant(spaced_levels(asked[0], n_points, levels), kept)
     return made
+
+
+def _search_sample(
+    study: PartitionedStudy, posed: PartitionedTask, shown: FairnessFrontier, rule: PRuleBound
+) -> list[FairnessFrontier]:
+    """Return frontiers on the sample of rows, one for each path that passes can follow."""
+    favourable = posed.task.data.classes.tolist()[1]
+    twins = []
+    for path in followed_paths(rule):
+        twin = clone(shown)
+        twin.estimator.set_params(pos_label=favourable, constraint=replace(rule, path=path))
+        twins.append(twin)
+    return fit_twins(twins, *sample_data(study, posed))
 
 
 def _warn_of_constant(asked: Sequence[float], kept: Sequence[tuple[float, PartitionedPRuleOutcome]]) -> None:

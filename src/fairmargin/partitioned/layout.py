@@ -62,27 +62,14 @@ def make_layout(
 ) -> Layout:
     """Return the layout of a schema; raise where a column does not exist or plays two parts."""
     sensitive = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
-    for role, names in (
-        ("target column", [target]),
-        ("sensitive column", sensitive),
-        ("weight column", [] if weight is None else [weight]),
-        ("feature", features or ()),
-        ("column to exclude", exclude),
-        ("categorical column", categorical),
-    ):
+    weights = [] if weight is None else [weight]
+    roles: dict[str, Sequence[str]] = {"target column": [target], "sensitive column": sensitive}
+    roles |= {"weight column": weights, "feature": features or ()}
+    roles |= {"column to exclude": exclude, "categorical column": categorical}
+    for role, names in roles.items():
         for name in names:
             _check_exists(schema, name, role)
-    taken = [target, *sensitive, *([] if weight is None else [weight])]
-    if len(set(taken)) < len(taken):
-        raise DataError("Target, weight and sensitive columns must be different columns.", field="sensitive")
-    chosen = [name for name in schema.names if name not in taken] if features is None else list(features)
-    for name in chosen:
-        if name in taken:
-            raise DataError(
-                f"The column {name!r} cannot be a feature and the target, the weight or sensitive at once.",
-                field="features",
-            )
-    chosen = [name for name in dict.fromkeys(chosen) if name not in exclude]
+    chosen = _choose(schema, [target, *sensitive, *weights], features, exclude)
     kinds = {name: _kind(schema.field(name).type, name, name in categorical) for name in chosen}
     notes = [
         f"{name!r} holds dates and was left out; turn it into numbers to use it."
@@ -106,6 +93,22 @@ def make_layout(
         sensitive,
         tuple(notes),
     )
+
+
+def _choose(
+    schema: pa.Schema, taken: Sequence[str], features: Sequence[str] | None, exclude: Sequence[str]
+) -> list[str]:
+    """Return the columns that may be features: those asked for, or else all that play no other part."""
+    if len(set(taken)) < len(taken):
+        raise DataError("Target, weight and sensitive columns must be different columns.", field="sensitive")
+    for name in features or ():
+        if name in taken:
+            raise DataError(
+                f"The column {name!r} cannot be a feature and the target, the weight or sensitive at once.",
+                field="features",
+            )
+    chosen = [name for name in schema.names if name not in taken] if features is None else features
+    return [name for name in dict.fromkeys(chosen) if name not in exclude]
 
 
 def _kind(kind: pa.DataType, name: str, is_category: bool) -> str:
