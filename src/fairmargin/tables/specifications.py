@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,29 +96,28 @@ def parse_constraint(
 
 def _parse(text: str, method: str, min_people: int, gains: Mapping[str, float] | None = None) -> Constraint | None:
     kind, _, value = text.strip().partition("=")
+    if kind == "none" and not value:
+        return None
     worth = _needed(gains) if kind == "profit" else None
+    rule: dict[str, Any] = {"method": method, "min_people": min_people}
+    measured = partial(PerformanceBound, measure=kind, gains=worth)
+    makers: dict[str, Callable[[], Constraint]] = {
+        "covariance": lambda: _covariance(value or "0"),
+        "penalty": lambda: CovariancePenalty(_by_attribute(value) if ":" in value else _number(value)),
+        "p-rule": lambda: PRuleBound(_number(value.removesuffix("%") or "80"), **rule),
+        "difference": lambda: PRuleBound(difference=_share(value), **rule),
+        "loss": lambda: LossBound(_share(value)),
+        **dict.fromkeys(("accuracy", "auc", "profit"), lambda: measured(_share(value))),
+        "individual": lambda: IndividualLossBound(_share(value)),
+        "nobody-loses": lambda: IndividualLossBound(_share(value) if value else np.inf, keep_positive="accepted"),
+    }
+    if kind not in makers:
+        listed = f"ask for one of {_CONSTRAINTS}."
+        raise DataError(f"There is no constraint {shorten(text)!r}; {listed}", field="constraint")
     try:
-        if kind == "none" and not value:
-            return None
-        if kind == "covariance":
-            return _covariance(value or "0")
-        if kind == "penalty":
-            return CovariancePenalty(_by_attribute(value) if ":" in value else _number(value))
-        if kind == "p-rule":
-            return PRuleBound(_number(value.removesuffix("%") or "80"), method=method, min_people=min_people)
-        if kind == "difference":
-            return PRuleBound(difference=_share(value), method=method, min_people=min_people)
-        if kind == "loss":
-            return LossBound(_share(value))
-        if kind in ("accuracy", "auc", "profit"):
-            return PerformanceBound(_share(value), kind, gains=worth)
-        if kind == "individual":
-            return IndividualLossBound(_share(value))
-        if kind == "nobody-loses":
-            return IndividualLossBound(_share(value) if value else np.inf, keep_positive="accepted")
+        return makers[kind]()
     except ValueError as error:
         raise DataError(f"The constraint {shorten(text)!r} is not understood: {error}", field="constraint") from None
-    raise DataError(f"There is no constraint {shorten(text)!r}; ask for one of {_CONSTRAINTS}.", field="constraint")
 
 
 def parse_constraints(texts: Sequence[str], *, confidence: float | None = None, **rule: Any) -> Any:
