@@ -45,7 +45,8 @@ lint: $(BIN)/.dev
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations 20 -m "not heavy"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations 20 -m "not heavy and not cluster"
+	$(BIN)/python -m pytest -q -m "cluster and not heavy" tests
 
 # make test-heavy ARGS="--fuzz-size 100000" runs a night's worth of random problems
 test-heavy: $(BIN)/.dev
@@ -54,7 +55,7 @@ test-heavy: $(BIN)/.dev
 # OpenBLAS chooses its kernel by the processor, and every kernel rounds in its own way: OPENBLAS_CORETYPE=Prescott make
 # test-numerical runs what depends on that under another one, and OPENBLAS_NUM_THREADS=2 with more threads.
 test-numerical: $(BIN)/.dev
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "numerical and not slow and not heavy" $(or $(TESTS),tests)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "numerical and not slow and not heavy and not cluster" $(or $(TESTS),tests)
 
 # The oldest versions that pyproject.toml allows, in an environment of their own.
 OLDEST := .venv-oldest

@@ -87,12 +87,14 @@ class SparkCluster:
         """Return the processes of the executors."""
         import psutil
 
-        found = []
+        children, found = [], []
         for process in self.processes:
             with contextlib.suppress(psutil.NoSuchProcess):
-                for child in psutil.Process(process.pid).children(recursive=True):
-                    if any("CoarseGrainedExecutorBackend" in word for word in child.cmdline()):
-                        found.append(child)
+                children += psutil.Process(process.pid).children(recursive=True)
+        for child in children:
+            with contextlib.suppress(psutil.NoSuchProcess):  # one that has just ended
+                if any("CoarseGrainedExecutorBackend" in word for word in child.cmdline()):
+                    found.append(child)
         return found
 
     def stop(self):

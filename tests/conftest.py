@@ -66,6 +66,10 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.name in NUMERICAL:
             item.add_marker(pytest.mark.numerical)
+        # Run after the others, in one process: clusters for each of several processes would be more than two cores
+        # can carry.
+        if {"dask_client", "spark_cluster"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.cluster)
 
 
 def pytest_runtest_setup(item):
