@@ -201,7 +201,7 @@ def rows(files):
     return {path.name: json.loads(content)["rows"] for path, (_, content) in files.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     told = finish(start(whole))

@@ -239,7 +239,7 @@ def test_4000_people_are_libsvms(name):
     assert tight < 1e-6
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["rbf", "poly", "precomputed"])
 def test_4000_people_of_adult_are_libsvms(name):
@@ -550,7 +550,7 @@ def decisions():
     return made
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_decisions_are_the_same_under_every_blas_kernel():
     program = "import json, test_kernel; print(json.dumps(test_kernel.decisions()))"
     command = [sys.executable, "-W", "ignore", "-c", program]

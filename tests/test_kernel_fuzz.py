@@ -208,7 +208,7 @@ def against_reference(case, clf, best):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_is_silently_wrong():
     found, solved, failed, compared = [], 0, 0, 0

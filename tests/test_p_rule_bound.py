@@ -324,6 +324,7 @@ for estimator in (FairLogisticRegression, FairLinearSVC):
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the kernels are those of x86 processors")
 def test_decisions_do_not_depend_on_the_processor():
     """Other BLAS kernels round differently; whom they accept must be the same."""
