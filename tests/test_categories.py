@@ -1,5 +1,6 @@
 """Categorical columns as codes: the same matrix as the indicators, in less memory, with the same classifier."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -155,6 +156,25 @@ def test_frames_go_through_a_pipeline():
     names = model[0].get_feature_names_out()
     assert len(names) == model[-1].coef_.shape[1]
     assert {"age", "c1=level 3"} <= set(names)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "categories"])
+def test_the_recipe_for_frames_with_text_works_as_the_error_gives_it(library):
+    frame, y, z = people()
+    frame = frame[["age", "c0"]].astype({"c0": object}).rename(columns={"c0": "job"})
+    frame.loc[:20, "job"] = None
+    if library == "polars":
+        frame = pytest.importorskip("polars").from_pandas(frame)
+    elif library == "categories":
+        frame = frame.astype({"job": "category"})
+    with pytest.raises(ValueError, match=r"X holds text in 'job': ") as caught:
+        FairLogisticRegression().fit(frame, y, sensitive_features=z)
+    recipe = re.search(r"make_pipeline\(.*?\(\)\)", str(caught.value)).group()
+    argument = re.search(r"\w+__sensitive_features", str(caught.value)).group()
+    model = eval(recipe).fit(frame, y, **{argument: z})
+    assert model[0].categories_["job"][-1] is None  # missing values are a category of their own
+    assert set(model.predict(frame)) == {0, 1}
+    assert abs(model[-1].covariance_).max() < 1e-9
 
 
 def test_columns_of_any_order_and_kind():

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.design import BaseDesign, make_design
 
-__all__ = ["CategoryEncoder", "CodedDesign", "CodedMatrix"]
+__all__ = ["CategoryEncoder", "CodedDesign", "CodedMatrix", "columns_of_text"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -357,6 +357,14 @@ def _as_frame(X: Any) -> Any:
         return nw.from_native(X, eager_only=True)
     except TypeError:
         raise TypeError(f"CategoryEncoder needs a frame (pandas, polars, pyarrow), got {type(X).__name__}.") from None
+
+
+def columns_of_text(X: Any) -> list[str]:
+    """Return the names of a frame's columns that hold text or categories; none where X is not a frame."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if frame is X:
+        return []
+    return [name for name in frame.columns if _is_categorical(frame[name]) and frame[name].dtype != nw.Boolean]
 
 
 def _is_categorical(column: Any) -> bool:

@@ -19,7 +19,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
-from fairmargin.categories import CodedMatrix
+from fairmargin.categories import CodedMatrix, columns_of_text
 from fairmargin.exceptions import DisparateTreatmentError, FavourableClassWarning
 from fairmargin.inputs import check_container
 from fairmargin.sensitive import Attribute, Sensitive, encode_sensitive
@@ -101,25 +101,26 @@ def validate_features(estimator: Any, X: Any, *, reset: bool = False) -> Any:
         check_container(X, "X")
     if isinstance(X, CodedMatrix):
         return _validate_codes(estimator, X, reset)
-    with ONE_AT_A_TIME, _text_named(X):
+    with ONE_AT_A_TIME, _text_named(estimator, X):
         return validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
 
 
 @contextmanager
-def _text_named(X: Any) -> Iterator[None]:
+def _text_named(estimator: Any, X: Any) -> Iterator[None]:
     """Say what to do where numbers cannot be made of text, and in which columns of a frame it is."""
     try:
         yield
     except ValueError as error:
         if "could not convert string" not in str(error):
             raise
-        kinds: Any = getattr(X, "dtypes", None)
-        pairs = kinds.items() if hasattr(kinds, "items") else ()
-        where = [str(name) for name, kind in pairs if getattr(kind, "kind", "O") in "OUS"]
+        where = columns_of_text(X)
         columns = f" in {', '.join(map(repr, where[:5]))}{', ...' if len(where) > 5 else ''}" if where else ""
+        name = type(estimator).__name__
         raise ValueError(
-            f"X holds text{columns}: {error}. Make categories numbers first: fairmargin.CategoryEncoder or "
-            "scikit-learn's OneHotEncoder for frames, fairmargin.tables.prepare for whole tables."
+            f"X holds text{columns}: {error}. Make categories numbers first: make_pipeline(CategoryEncoder(), "
+            f"{name}()) takes frames (CategoryEncoder is in fairmargin; sensitive_features of fit become "
+            f"{name.lower()}__sensitive_features), scikit-learn's OneHotEncoder arrays as well, and "
+            "fairmargin.tables.prepare whole tables."
         ) from None
 
 
@@ -143,7 +144,7 @@ def _validate_codes(estimator: Any, X: CodedMatrix, reset: bool) -> Any:
 
 def _validate_both(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """Return features and labels of the same length, checked."""
-    with ONE_AT_A_TIME, _text_named(X):
+    with ONE_AT_A_TIME, _text_named(estimator, X):
         if not isinstance(X, CodedMatrix):
             return validate_data(estimator, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order=None)
         y = validate_data(estimator, y=y)
