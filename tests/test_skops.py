@@ -7,8 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from catboost import CatBoostClassifier
+from lightgbm import LGBMClassifier
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from xgboost import XGBClassifier
 
 from fairmargin import (
     CategoryEncoder,
@@ -17,7 +23,10 @@ from fairmargin import (
     FairLinearSVC,
     FairLogisticRegression,
     FairMarginClassifier,
+    FairMultinomialLogisticRegression,
     FairnessFrontier,
+    FairOneVsRestClassifier,
+    FairRegressor,
     FairSVC,
     FairTreeClassifier,
     IndividualLossBound,
@@ -37,6 +46,9 @@ ESTIMATORS = {
     "unconstrained": FairLogisticRegression(constraint=None),
     "svc": FairSVC(loss="logistic"),
     "trees": FairTreeClassifier(C=1.0),
+    "several classes": FairMultinomialLogisticRegression(),
+    "one against the rest": FairOneVsRestClassifier(FairLogisticRegression()),
+    "regressor": FairRegressor(),
     "certified": CertifiedClassifier(FairLogisticRegression(constraint=PRuleBound(40, confidence=0.9))),
     "pipeline": make_pipeline(StandardScaler(), FairLogisticRegression()),
     **{loss: FairMarginClassifier(loss=loss) for loss in LOSSES},
@@ -98,6 +110,13 @@ def test_estimators_travel(name, people):
     assert_travels(fit(ESTIMATORS[name], X, y, sex), X)
 
 
+@pytest.mark.parametrize("constraint", [CovarianceBound(), PRuleBound(50)])
+def test_several_classes_travel(constraint, people):
+    X, y, sex = people
+    three = np.where(X[:, 0] > 2.0, "third", np.where(y > 0, "first", "second"))
+    assert_travels(fit(FairMultinomialLogisticRegression(constraint=constraint), X, three, sex), X)
+
+
 @pytest.mark.parametrize("name", CONSTRAINTS)
 def test_constraints_travel(name, people):
     X, y, sex = people
@@ -106,6 +125,35 @@ def test_constraints_travel(name, people):
     again = skops.io.loads(skops.io.dumps(model), trusted=trusted_types())
     assert repr(again.constraint) == repr(model.constraint)
     assert again.certificate_ == model.certificate_
+
+
+ENSEMBLES = {
+    "forest": RandomForestClassifier(8, max_leaf_nodes=8, random_state=0),
+    "boosting": GradientBoostingClassifier(n_estimators=8, random_state=0),
+    "lightgbm": LGBMClassifier(n_estimators=8, verbose=-1, n_jobs=1),
+    "xgboost": XGBClassifier(n_estimators=8, max_depth=3, n_jobs=1),
+    "catboost": CatBoostClassifier(iterations=8, depth=3, verbose=0, thread_count=1, allow_writing_files=False),
+}
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+def test_ensembles_travel(name, people):
+    X, y, sex = people
+    assert_travels(fit(FairTreeClassifier(ENSEMBLES[name], C=1.0), X, y, sex), X)
+
+
+def test_pipelines_with_imputers_travel(people):
+    X, y, sex = people
+    frame = pd.DataFrame({"age": X[:, 0], "job": np.where(X[:, 1] > 0, "clerk", "smith"), "rank": "low"})
+    frame.loc[::7, "age"] = np.nan
+    frame.loc[1::7, "job"] = None
+    frame.loc[2::7, "rank"] = "high"
+    columns = make_column_transformer(
+        (make_pipeline(SimpleImputer(), StandardScaler()), ["age"]),
+        (make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder()), ["job"]),
+        (OrdinalEncoder(), ["rank"]),
+    )
+    assert_travels(fit(make_pipeline(columns, FairLogisticRegression()), frame, y, sex), frame)
 
 
 def test_transformers_travel(people):
@@ -120,10 +168,6 @@ def test_transformers_travel(people):
 
 def test_what_the_json_file_refuses_travels_by_skops(people, tmp_path):
     """The errors of ``io.save`` send people to skops: a column transformer and trees do travel by it."""
-    from sklearn.compose import make_column_transformer
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
     from fairmargin import io
 
     X, y, sex = people

@@ -36,27 +36,31 @@ class PlainState:
 
 def _pack(value: Any) -> Any:
     if isinstance(value, pd.Series):
-        names = list(value.index.names)
-        labels = [list(label) for label in value.index] if len(names) > 1 else value.index.tolist()
-        return {_MARK: _SERIES, "values": value.to_numpy(), "labels": labels, "names": names, "name": value.name}
+        return {_MARK: _SERIES, "values": value.to_numpy(), "name": value.name, **_labels(value.index)}
     if isinstance(value, pd.DataFrame):
         columns = [[name, value[name].to_numpy()] for name in value.columns]
-        return {_MARK: _FRAME, "columns": columns, "labels": value.index.tolist()}
+        return {_MARK: _FRAME, "columns": columns, "name": value.columns.name, **_labels(value.index)}
     return value
 
 
 def _unpack(value: Any) -> Any:
     mark = value.get(_MARK) if isinstance(value, dict) else None
     if mark == _SERIES:
-        return pd.Series(
-            np.asarray(value["values"]), index=_index(value["labels"], value["names"]), name=value["name"]
-        )
+        return pd.Series(np.asarray(value["values"]), index=_index(value), name=value["name"])
     if mark == _FRAME:
-        return pd.DataFrame(dict(value["columns"]), index=pd.Index(value["labels"]))
+        frame = pd.DataFrame(dict(value["columns"]), index=_index(value))
+        frame.columns.name = value.get("name")
+        return frame
     return value
 
 
-def _index(labels: list[Any], names: list[Any]) -> pd.Index:
+def _labels(index: pd.Index) -> dict[str, list[Any]]:
+    names = list(index.names)
+    return {"labels": [list(label) for label in index] if len(names) > 1 else index.tolist(), "names": names}
+
+
+def _index(value: dict[str, Any]) -> pd.Index:
+    labels, names = value["labels"], value.get("names", [None])
     if len(names) > 1:
         return pd.MultiIndex.from_tuples([tuple(label) for label in labels], names=names)
     return pd.Index(labels, name=names[0])

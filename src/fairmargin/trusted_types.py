@@ -21,21 +21,36 @@ _RECORDS = (
     "fairmargin.kernel.matrix.Kernel",
     "fairmargin.problem.Certificate",
     "fairmargin.trees.forest.Forest",
-    # of the default ensemble of FairTreeClassifier, beyond what skops trusts by itself
+    "numpy.dtype",  # of a fitted SimpleImputer or OrdinalEncoder before the classifier
+)
+# Ensembles of FairTreeClassifier and LeafFeatures. Each library reads its own model; none of them holds code.
+_ENSEMBLES = (
+    "catboost.core.CatBoostClassifier",
+    "collections.OrderedDict",  # scores that LightGBM keeps
+    "lightgbm.basic.Booster",
+    "lightgbm.sklearn.LGBMClassifier",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.tree._tree.Tree",
+    "xgboost.core.Booster",
+    "xgboost.sklearn.XGBClassifier",
 )
 
 
 def trusted_types() -> list[str]:
     """Return the names of the classes that a fitted model of this package may hold.
 
-    ``skops.io.load`` constructs only what its caller trusts. These classes are plain records and estimators: loading
-    them runs no code from the file. Ensembles of LightGBM, XGBoost or CatBoost within a ``FairTreeClassifier`` are
-    not on the list; ``skops.io.get_untrusted_types`` names what a file needs beyond it.
+    ``skops.io.load`` constructs only what its caller trusts. The list has the estimators, constraints, losses, notions
+    and records of this package, the tree ensembles that ``FairTreeClassifier`` takes, and what scikit-learn's imputers
+    and encoders hold. Loading them runs no code from the file. A damaged or hostile ensemble is read by its own
+    library, whose readers may crash; leave its names out if you do not load trees.
 
     Returns
     -------
     list of str
+
+    Notes
+    -----
+    ``skops.io.get_untrusted_types`` names what a file needs beyond this list, for instance your own transformers.
 
     Examples
     --------
@@ -43,7 +58,7 @@ def trusted_types() -> list[str]:
     >>> "fairmargin.linear.FairLogisticRegression" in trusted_types()
     True
     """
-    return sorted({*_RECORDS, *map(_name, _estimators()), *map(_name, _described())})
+    return sorted({*_RECORDS, *_ENSEMBLES, *map(_name, _estimators()), *map(_name, _described())})
 
 
 def _name(cls: type) -> str:

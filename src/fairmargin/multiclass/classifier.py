@@ -21,6 +21,7 @@ from fairmargin.formulations import warn_unless_solved
 from fairmargin.multiclass import rule  # noqa: F401, registers what PRuleBound means
 from fairmargin.multiclass.labels import class_data, read_labels
 from fairmargin.multiclass.task import ClassOutcome, ClassTask, boundary_scores, make_class_task, solve_classes
+from fairmargin.plain_state import PlainState
 from fairmargin.problem import Certificate, largest
 from fairmargin.tolerances import EPS
 from fairmargin.validation import (
@@ -39,7 +40,7 @@ Array = NDArray[np.float64]
 _OF_RULES = ("p_rule_", "path_", "path_point_")  # fitted attributes of PRuleBound
 
 
-class FairMultinomialLogisticRegression(ClassifierMixin, BaseEstimator):
+class FairMultinomialLogisticRegression(PlainState, ClassifierMixin, BaseEstimator):
     """Multinomial logistic regression under fairness constraints, for two or more classes.
 
     Minimises ``C sum_i s_i [log sum_q exp(f_q(x_i)) - f_{y_i}(x_i)] + 1/2 sum_q ||w_q||^2`` with one score
