@@ -85,3 +85,23 @@ def test_bad_input(clf):
         model_card(clf, X, y[:10], sensitive_features=sex)
     with pytest.raises(ValueError, match="groups"):
         model_card(clf, X, y, sensitive_features=np.linspace(0.0, 1.0, len(y)))
+
+
+def test_models_of_tables():
+    from fairmargin.datasets.demo import make_credit_demo
+    from fairmargin.tables import TabularModel, prepare, table_of_frame
+
+    table = make_credit_demo(600)
+    study = prepare(table_of_frame(table, "demo"), target="repaid", positive="yes", sensitive=["sex"])
+    part = study.train
+    fitted = FairLogisticRegression().fit(part.X, part.y, sensitive_features=part.sensitive)
+    model = TabularModel(fitted, study.encoder, study.target, study.labels, study.sensitive)
+    card = model_card(model, table, table["repaid"], sensitive_features=table[["sex"]])
+    accepted, deserving = model.decide(table)["decision"] == "yes", table["repaid"] == "yes"
+    assert cells(card, "accuracy")[1] == f"{(accepted == deserving).mean():.1%}"
+    assert cells(card, "positive decision")[1] == "'yes'"
+    assert cells(card, "features")[1] == f"{len(study.encoder.columns)} columns of the table"
+    for group, rows in table.groupby("sex"):
+        assert cells(card, group)[2] == f"{accepted[rows.index].mean():.1%}"
+    with pytest.raises(ValueError, match="not a class of the model"):
+        model_card(model, table, np.arange(len(table)), sensitive_features=table[["sex"]])

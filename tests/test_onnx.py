@@ -15,9 +15,10 @@ from catboost import CatBoostClassifier
 from lightgbm import LGBMClassifier
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
@@ -207,6 +208,57 @@ def test_numeric_frames_and_column_transformers(people, frame):
     known = frame.assign(job=frame["job"].fillna("none"))[["age", "job"]]
     columns = make_column_transformer((StandardScaler(), ["age"]), (OneHotEncoder(), ["job"]))
     assert_same(fit(make_pipeline(columns, FairLinearSVC()), known, y, z), known)
+
+
+@pytest.mark.parametrize(
+    "imputer",
+    [
+        SimpleImputer(),
+        SimpleImputer(strategy="median", add_indicator=True),
+        SimpleImputer(strategy="constant", fill_value=-3.0, missing_values=0.5),
+    ],
+)
+def test_imputers_of_numbers(imputer, people):
+    X, y, z = people
+    numbers = np.column_stack([X, np.full(len(X), np.nan)])  # the last column is dropped: it has no value at all
+    numbers[::7, 0] = np.nan
+    if imputer.missing_values == 0.5:
+        numbers = np.where(np.isnan(numbers), 0.5, numbers)
+    model = fit(make_pipeline(imputer, StandardScaler(), FairLogisticRegression()), numbers, y, z)
+    assert_same(model, numbers)
+    trees = FairTreeClassifier(make_pipeline(imputer, ENSEMBLES["forest"]), C=1.0)
+    assert_same(fit(trees, numbers, y, z), numbers, relative=2.0**-23)
+
+
+@pytest.mark.parametrize("strategy", ["most_frequent", "constant"])
+def test_imputers_of_columns(strategy, people, frame):
+    _, y, z = people
+    fill = "none" if strategy == "constant" else None
+    words = make_pipeline(SimpleImputer(strategy=strategy, fill_value=fill), OneHotEncoder(handle_unknown="ignore"))
+    columns = make_column_transformer(
+        (make_pipeline(SimpleImputer(), StandardScaler()), ["age", "years"]), (words, ["job"])
+    )
+    rows = frame.assign(age=frame["age"].where(np.arange(len(frame)) % 5 > 0))
+    model = fit(make_pipeline(columns, FairLogisticRegression()), rows, y, z)
+    assert_same(model, rows)
+    assert_same(model, rows, rows.assign(job=[None, "pilot"] * (len(rows) // 2)))
+
+
+@pytest.mark.parametrize("encoder", [OneHotEncoder(), OrdinalEncoder(encoded_missing_value=-1)])
+def test_encoders_with_a_category_for_missing_values_are_refused(encoder, people, frame):
+    """Their stock graphs load, and decide differently about people without a value."""
+    _, y, z = people
+    columns = make_column_transformer((StandardScaler(), ["age"]), (encoder, ["job"]))
+    model = fit(make_pipeline(columns, FairLogisticRegression()), frame, y, z)
+    with pytest.raises(ValueError, match="category for missing values"):
+        to_onnx(model, frame)
+
+
+def test_graphs_that_do_not_load_are_refused(people):
+    X, y, z = people
+    model = fit(make_pipeline(PolynomialFeatures(2), FairLogisticRegression()), X, y, z)
+    with pytest.raises(ValueError, match="onnxruntime cannot load the graph"):
+        to_onnx(model, X)
 
 
 @pytest.mark.parametrize("labels", [(0, 1), ("no", "yes"), (False, True), (-1.0, 1.0)])

@@ -16,6 +16,8 @@ from fairmargin.formatting import NONE, escape_markdown, people, percent, ratio_
 from fairmargin.report.plain import versions
 from fairmargin.report.proof import describe_proof
 from fairmargin.sensitive import Attribute, encode_sensitive
+from fairmargin.tables.columns import value_as_text
+from fairmargin.tables.model import TabularModel
 
 __all__ = ["model_card"]
 
@@ -49,9 +51,9 @@ def model_card(
 
     Parameters
     ----------
-    model : fitted classifier
+    model : fitted classifier or TabularModel
         Of this package, or a pipeline, ``CertifiedClassifier`` or search around one. Of any other classifier the card
-        has no proof.
+        has no proof. A ``TabularModel`` takes a frame for ``X``, and ``y`` with the values of its target.
     X, y : features and labels of the people to measure on
         People whom the model has not seen, wherever possible.
     sensitive_features : array, series or frame of shape (n,) or (n, k)
@@ -100,7 +102,9 @@ def model_card(
 
 
 def _decider(model: Any) -> Any:
-    """Return the classifier within pipelines, searches and wrappers."""
+    """Return the classifier within tables' models, pipelines, searches and wrappers."""
+    if isinstance(model, TabularModel):
+        return _decider(model.estimator)
     inner = getattr(model, "best_estimator_", getattr(model, "estimator_", None))
     if inner is not None:
         return _decider(inner)
@@ -111,17 +115,27 @@ def _decisions(
     model: Any, decider: Any, X: Any, y: Any, sample_weight: Any
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Array]:
     """Return who is accepted, whose label is the positive one, and weights."""
-    decisions, labels = np.asarray(model.predict(X)), column_or_1d(y)
+    classes = _classes(model, decider)
+    labels = column_or_1d(y)
+    if isinstance(model, TabularModel):
+        labels = np.array([value_as_text(label) for label in labels], dtype=object)
+        decisions = classes[(model.scores(X) >= 0).astype(int)]
+    else:
+        decisions = np.asarray(model.predict(X))
     check_consistent_length(decisions, labels)
     if len(decisions) == 0:
         raise ValueError("There are no people to measure on: X has no rows.")
-    classes = decider.classes_
-    unknown = sorted(set(labels.tolist()) - set(np.asarray(classes).tolist()), key=str)
+    unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=str)
     if unknown:
         raise ValueError(f"y has the label {unknown[0]!r}, which is not a class of the model.")
     weight = np.ones(len(labels)) if sample_weight is None else np.asarray(column_or_1d(sample_weight), dtype=float)
     check_consistent_length(weight, labels)
     return decisions == classes[1], labels == classes[1], weight
+
+
+def _classes(model: Any, decider: Any) -> NDArray[Any]:
+    """Return the negative and the positive label, in the words of the data."""
+    return np.array(model.labels, dtype=object) if isinstance(model, TabularModel) else np.asarray(decider.classes_)
 
 
 def _section(name: str, paragraphs: Iterable[str]) -> str:
@@ -136,14 +150,20 @@ def _description(model: Any, decider: Any) -> list[str]:
     rows = [
         ("classifier", f"{type(decider).__module__}.{type(decider).__name__}"),
         ("constraint", _asked(decider)),
-        ("positive decision", repr(np.asarray(decider.classes_).tolist()[1])),
-        ("features", str(getattr(model, "n_features_in_", getattr(decider, "n_features_in_", NONE)))),
+        ("positive decision", repr(_classes(model, decider).tolist()[1])),
+        ("features", _count_features(model, decider)),
     ]
     if isinstance(model, Pipeline):
         rows.append(("steps", ", ".join(type(step).__name__ for _, step in model.steps)))
     table = _table(("what", "value"), [(key, escape_markdown(value)) for key, value in rows])
     used = "Sensitive attributes were used in training; deciding needs none."
     return [table, used] if isinstance(decider, FairClassifier) else [table]
+
+
+def _count_features(model: Any, decider: Any) -> str:
+    if isinstance(model, TabularModel):
+        return f"{len(model.encoder.columns)} columns of the table"
+    return str(getattr(model, "n_features_in_", getattr(decider, "n_features_in_", NONE)))
 
 
 def _asked(decider: Any) -> str:

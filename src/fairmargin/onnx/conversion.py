@@ -22,6 +22,7 @@ from fairmargin.onnx.encoders import category_features, table_features
 from fairmargin.onnx.graph import Graph
 from fairmargin.onnx.inputs import NAME, as_frame, is_text
 from fairmargin.onnx.kernels import kernel_matrix
+from fairmargin.onnx.steps import check_loads, register_steps
 from fairmargin.onnx.trees import read_splits, sum_of_leaves
 from fairmargin.tables.encoding import TableEncoder
 from fairmargin.tables.model import TabularModel
@@ -56,7 +57,9 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
     Raises
     ------
     ValueError
-        For what has no form in ONNX: kernels that are Python functions, and trees that split on categories.
+        For what has no form in ONNX: kernels that are Python functions, trees that split on categories, and encoders
+        of scikit-learn with a category for missing values. Where onnxruntime is installed, also if it cannot load
+        the graph, which happens for steps that skl2onnx writes in single precision.
 
     See Also
     --------
@@ -93,7 +96,9 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
             types = _declared(frame, texts)
         else:
             types = [(NAME, _tensors().DoubleTensorType([None, np.shape(X)[1]]))]
-    return skl2onnx.convert_sklearn(whole, initial_types=types, **options)
+    graph = skl2onnx.convert_sklearn(whole, initial_types=types, **options)
+    check_loads(graph)
+    return graph
 
 
 def _takes_columns(model: Any) -> bool:
@@ -144,6 +149,7 @@ def register_converters() -> Any:
         _register(skl2onnx, kind, _classifier_shapes, _classifier(score), _parse_classifier)
     for kind, convert in _TRANSFORMERS.items():
         _register(skl2onnx, kind, _transformer_shapes, convert, _parse_transformer)
+    register_steps(skl2onnx)
     return skl2onnx
 
 
