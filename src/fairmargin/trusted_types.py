@@ -39,10 +39,10 @@ _ENSEMBLES = (
 def trusted_types() -> list[str]:
     """Return the names of the classes that a fitted model of this package may hold.
 
-    ``skops.io.load`` constructs only what its caller trusts. The list has the estimators, constraints, losses, notions
-    and records of this package, the tree ensembles that ``FairTreeClassifier`` takes, and what scikit-learn's imputers
-    and encoders hold. Loading them runs no code from the file. A damaged or hostile ensemble is read by its own
-    library, whose readers may crash; leave its names out if you do not load trees.
+    ``skops.io.load`` constructs only what its caller trusts. The list has the estimators, constraints, losses,
+    notions and records of this package, the tree ensembles that ``FairTreeClassifier`` takes, and what scikit-learn's
+    imputers and encoders hold. Loading them runs no code from the file. A damaged or hostile ensemble is read by its
+    own library, whose readers may crash; leave its names out if you do not load trees.
 
     Returns
     -------

@@ -15,7 +15,7 @@ __all__ = ["check_loads", "register_steps"]
 
 
 def register_steps(skl2onnx: Any) -> None:
-    """Register converters of imputers and encoders in place of the stock ones, which they call where those are right."""
+    """Register converters of imputers and encoders, which call the stock ones where those are right."""
     skl2onnx.update_registered_converter(SimpleImputer, "FairmarginSimpleImputer", _imputer_shapes, _convert_imputer)
     from skl2onnx.operator_converters.one_hot_encoder import convert_sklearn_one_hot_encoder
     from skl2onnx.operator_converters.ordinal_encoder import convert_sklearn_ordinal_encoder
