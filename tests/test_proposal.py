@@ -136,7 +136,8 @@ def test_the_verdict_is_about_the_notion_that_was_asked_for(study, notion):
     assert found["p_rule"] == pytest.approx(p_rule(test.y, accepted, notion=notion, **about))
     assert found["status"].startswith("passes" if found["p_rule"] >= 70.0 else "fails")
     assert "rate" in found["headline"]
-    assert "selection rates, which this rule is not about" in found["for_whom"]
+    assert summary["audit"]["notion"] == notion
+    assert summary["test"]["p_rule"] == pytest.approx(found["p_rule"])
 
 
 @pytest.mark.slow

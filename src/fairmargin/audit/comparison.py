@@ -119,7 +119,10 @@ class CountedSides:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Decisions, and by which numbers groups are compared."""
+    """Decisions, and by which numbers groups are compared.
+
+    ``counts`` are the people that each row stands for, zero for those who do not count; None where that is one.
+    """
 
     positive: Mask
     threshold: float
@@ -137,15 +140,16 @@ class Comparison:
                 "there is nothing to compare."
             )
         counted = CountedSides.of(attribute, self.positive, self.weight, self.counts, self.min_people)
-        base = self.reference(counted.counts, named)
-        groups = [self._group(attribute.name, counted, index, base) for index in range(len(attribute.categories))]
-        if merged:
-            groups[-1] = replace(groups[-1], merged=merged)
         counts = counted.counts
+        base = self.reference(counts, named)
+        found = {k: side for k in range(len(attribute.categories)) if (side := counted.group(k)) is not None}
+        groups = [self._group(attribute.name, counted, k, side, base) for k, side in found.items()]
+        if merged and len(attribute.categories) - 1 in found:
+            groups[-1] = replace(groups[-1], merged=merged)
         rules = {m: _finite(least_ratio([counts], m)) if counts.judged(m).any() else None for m in RULES}
         return AuditedAttribute(
             attribute.name,
-            REST if base is None else groups[base].group,
+            REST if base is None else str(attribute.categories[base]),
             rules[self.method],
             rules["between_groups"],
             float(counts.difference(self.method)) if counts.judged(self.method).any() else None,
@@ -159,11 +163,9 @@ class Comparison:
         if self.method == "one_vs_rest" and len(counts.categories) > 2:
             return None
         eligible = counts.may_be_highest
-        return int(np.argmax(np.where(eligible, counts.rate, -1.0) if eligible.any() else counts.rate))
+        return int(np.argmax(np.where(eligible if eligible.any() else counts.weight > 0, counts.rate, -1.0)))
 
-    def _group(self, attribute: str, counted: CountedSides, index: int, base: int | None) -> Group:
-        side = counted.group(index)
-        assert side is not None  # categories are those that occur
+    def _group(self, attribute: str, counted: CountedSides, index: int, side: Side, base: int | None) -> Group:
         name = str(counted.counts.categories[index])
         row = Group(
             attribute, name, side.people, side.positives, side.rate, *rate_interval(side.k, side.n, self.confidence)
@@ -172,7 +174,8 @@ class Comparison:
         if index == base:
             return replace(row, finding=REFERENCE)
         others = counted.rest(index) if base is None else counted.group(base)
-        assert others is not None
+        if others is None:  # nobody of the reference group counts
+            return replace(row, finding=TOO_FEW)
         return self._compared(row, side, others, both=base is None)
 
     def _compared(self, row: Group, side: Side, others: Side, *, both: bool) -> Group:

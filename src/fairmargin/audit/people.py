@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fairmargin.audit.scores import check_scores
 from fairmargin.inputs import check_container
 from fairmargin.membership import Membership
+from fairmargin.notions import Condition, Notion
 from fairmargin.sensitive import Sensitive, encode_sensitive, read_columns
 from fairmargin.validation import validate_weights
 
@@ -86,6 +87,21 @@ class People:
         counted = weight > 0
         people = cls(positive, sensitive_features, label, known, weight, values, strata, features, notes)
         return people._equal_weights() if counted.all() else people._among(counted)._equal_weights()
+
+    def conditions(self, notion: Notion) -> tuple[Condition, ...]:
+        """Return among whom a notion compares groups; people without a label do not count where it needs labels."""
+        if not notion.needs_labels:
+            return notion.conditions(np.ones(len(self.positive)))
+        if self.label is None or self.known is None:
+            raise ValueError(f"The notion {notion.name!r} compares {notion.people}: give the labels y_true, too.")
+        found = notion.conditions(np.where(self.label, 1.0, -1.0))
+        return tuple(replace(condition, counts=condition.counts & self.known) for condition in found)
+
+    def among(self, counts: Mask) -> NDArray[np.int64] | None:
+        """Return how many people each row stands for if only some count; None where everybody counts once."""
+        if counts.all():
+            return self.counts
+        return np.where(counts, 1 if self.counts is None else self.counts, 0).astype(np.int64)
 
     def number(self, who: Mask) -> int:
         """Return how many people some rows stand for."""

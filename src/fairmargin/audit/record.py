@@ -135,6 +135,14 @@ class Audit:
         Where scores were given: means, standardised differences, AUC.
     strata : tuple of StratifiedGroup
         Where strata were given: groups compared within them.
+    notion, rate : str
+        The notion of fairness, and what it calls the rate that is compared: "selection rate".
+    counted : str
+        What happens to the people whose rate is compared, in a word: "accepted", "refused", "decided wrongly".
+    among : str
+        Whom the notion compares.
+    compared_people : int
+        How many they are.
     """
 
     people: int
@@ -153,6 +161,11 @@ class Audit:
     scoring: tuple[AuditedAttribute, ...] = ()
     scored: tuple[Any, ...] = ()
     strata: tuple[Any, ...] = ()
+    notion: str = "selection_rate"
+    rate: str = "selection rate"
+    counted: str = "accepted"
+    among: str = "everybody"
+    compared_people: int = 0
 
     @property
     def groups(self) -> list[Group]:

@@ -10,6 +10,10 @@ named, groups are compared with a reference group: the one with the highest rate
 one is named. P-values are corrected for the number of comparisons that are judged (Holm). A group with fewer than
 ``min_people`` people, or with fewer to compare it with, is listed, but nothing is concluded about it.
 
+Under another notion than selection rates (``notion="true_positive_rate"``) the same comparison is made of its rates,
+among the people whom it counts. Where it has several conditions (equalised odds), every attribute is there once for
+each, its name followed by the condition: ``sex (y=+1)``.
+
 This is a screen. It finds differences worth explaining; whether a difference is justified or lawful is not a question
 that a table answers, and the result does not claim to.
 """
@@ -33,6 +37,7 @@ from fairmargin.audit.findings import (
     DIFFERENT,
     NOTHING,
     REFERENCE,
+    REST,
     TOO_FEW,
     UNDEFINED,
 )
@@ -44,6 +49,7 @@ from fairmargin.audit.strata import StratifiedGroup, stratify
 from fairmargin.decisions import RULES
 from fairmargin.discrimination_rules import find_discrimination_rules
 from fairmargin.metrics import decision_boundary_covariance
+from fairmargin.notions import Condition, get_notion
 from fairmargin.proxies import find_proxies
 from fairmargin.rate_statistics import adjusted
 from fairmargin.sensitive import Attribute
@@ -73,6 +79,7 @@ def audit(
     sample_weight: Any = None,
     strata: Any = None,
     counts: Any = None,
+    notion: Any = "selection_rate",
 ) -> Audit:
     """Compare the decisions on groups of people.
 
@@ -116,6 +123,9 @@ def audit(
     counts : array of int of shape (n,), optional
         How many people each row stands for, where rows are cells of a table of counts; one by default. Results are
         those of as many rows. Not with weights, scores or features.
+    notion : str or Notion, default="selection_rate"
+        Which rates are compared (:mod:`fairmargin.notions`); others than selection rates need ``y_true``. The
+        threshold, the findings and the strata are then about these rates.
 
     Examples
     --------
@@ -134,12 +144,17 @@ def audit(
     if intersections:
         attributes.append(intersection(people.sensitive, len(people.positive), max_groups, people.counts))
     _check_reference(reference, [a for a, _ in attributes])
+    notion = get_notion(notion)
+    conditions = people.conditions(notion)
     check = Comparison(people.positive, threshold, confidence, min_people, method, people.weight, people.counts)
-    rows = [check.attribute(a, merged, named_reference(reference, a)) for a, merged in attributes]
-    rows = [_with_covariance(row, a, people) for row, (a, _) in zip(rows, attributes, strict=True)]
-    if intersections:
-        rows[-1] = replace(rows[-1], intersection=True)
-    compared = [(a, _base(row)) for (a, _), row in zip(attributes, rows, strict=True)]
+    rows, absent = [], []
+    for condition in conditions:
+        among = replace(check, positive=condition.events(people.positive), counts=people.among(condition.counts))
+        for k, (a, merged) in enumerate(attributes):
+            row = _with_covariance(_attribute(among, a, merged, reference, condition), a, people)
+            rows.append(replace(row, intersection=intersections and k == len(attributes) - 1))
+            absent += _absent(row, a, condition)
+    compared = [(a, _base(row, a)) for (a, _), row in zip(attributes, rows, strict=False)]
     options: dict[str, Any] = {"confidence": confidence, "min_people": min_people, "correction": correction}
     return Audit(
         people.number(np.ones(len(people.positive), dtype=bool)),
@@ -151,19 +166,55 @@ def audit(
         tuple(_concluded(rows, threshold, 1.0 - confidence, correction)),
         () if people.features is None else tuple(find_proxies(people.features, people.sensitive)),
         () if people.features is None else _discrimination_rules(people),
-        notes=people.notes,
+        notes=(*people.notes, *absent),
         method=method,
         weighted=people.weight is not None,
         error_rates=_error_rates(people, compared, options),
-        scoring=_above_median(people, check, attributes, reference, correction),
+        scoring=_above_median(people, check, attributes, rows, correction),
         scored=_scored(people, compared),
-        strata=_stratified(people, compared, rows, options),
+        strata=_stratified(people, attributes, rows, conditions, options),
+        notion=notion.name,
+        rate=notion.rate,
+        counted=_counted(conditions[0]),
+        among=notion.people,
+        compared_people=people.number(np.any([c.counts for c in conditions], axis=0)),
     )
 
 
-def _base(row: AuditedAttribute) -> int | None:
+def _attribute(
+    check: Comparison, attribute: Attribute, merged: int, reference: Mapping[str, Any] | None, condition: Condition
+) -> AuditedAttribute:
+    """Compare the groups of an attribute under one condition, whose name it gets."""
+    people = attribute.group_weights(condition.counts.astype(float))
+    if len(people) > 1 and np.sum(people > 0) < 2:
+        empty = [repr(str(c)) for c, n in zip(attribute.categories, people, strict=True) if not n]
+        raise ValueError(
+            f"Nobody of the groups {', '.join(empty)} of {attribute.name!r} is among {condition.people}: there is "
+            "nothing to compare."
+        )
+    name = f"{attribute.name} ({condition.name})" if condition.name else attribute.name
+    return check.attribute(replace(attribute, name=name), merged, named_reference(reference, attribute))
+
+
+def _absent(row: AuditedAttribute, attribute: Attribute, condition: Condition) -> list[str]:
+    """Name the groups of whom nobody counts."""
+    there = {group.group for group in row.groups}
+    gone = [f"{attribute.name} = {c}" for c in map(str, attribute.categories) if c not in there]
+    return [f"Nobody of {', '.join(gone)} is among {condition.people}."] if gone else []
+
+
+def _counted(condition: Condition) -> str:
+    """Return what happens to the people who are counted, in a word."""
+    sign = condition.sign[condition.counts]
+    if (sign > 0).all():
+        return "accepted"
+    return "refused" if (sign < 0).all() else "decided wrongly"
+
+
+def _base(row: AuditedAttribute, attribute: Attribute) -> int | None:
     """Return the index of the reference group; None where groups are compared with everybody else."""
-    return next((k for k, g in enumerate(row.groups) if g.finding == REFERENCE), None)
+    named = next((g.group for g in row.groups if g.finding == REFERENCE), None)
+    return None if named is None else [str(c) for c in attribute.categories].index(named)
 
 
 def _check_reference(reference: Mapping[str, Any] | None, attributes: list[Attribute]) -> None:
@@ -187,14 +238,15 @@ def _error_rates(people: People, compared: list[Any], options: dict[str, Any]) -
 
 
 def _above_median(
-    people: People, check: Comparison, attributes: list[Any], reference: Mapping[str, Any] | None, correction: str
+    people: People, check: Comparison, attributes: list[Any], rows: list[AuditedAttribute], correction: str
 ) -> tuple[AuditedAttribute, ...]:
-    """Compare who has a score above the median, as decisions are compared."""
+    """Compare who has a score above the median, with the same people as decisions are."""
     if people.scores is None:
         return ()
     above = people.scores > weighted_quantile(people.scores, 0.5, people.weight)
     check = replace(check, positive=above)
-    rows = [check.attribute(a, merged, named_reference(reference, a)) for a, merged in attributes]
+    named = [None if row.reference == REST else row.reference for row in rows]
+    rows = [check.attribute(a, merged, base) for (a, merged), base in zip(attributes, named, strict=False)]
     return tuple(_concluded(rows, check.threshold, 1.0 - check.confidence, correction))
 
 
@@ -205,12 +257,19 @@ def _scored(people: People, compared: list[Any]) -> tuple[ScoredGroup, ...]:
 
 
 def _stratified(
-    people: People, compared: list[Any], rows: list[AuditedAttribute], options: dict[str, Any]
+    people: People,
+    attributes: list[Any],
+    rows: list[AuditedAttribute],
+    conditions: tuple[Condition, ...],
+    options: dict[str, Any],
 ) -> tuple[StratifiedGroup, ...]:
     if people.strata is None:
         return ()
-    named = [(a, base, row.reference) for (a, base), row in zip(compared, rows, strict=True)]
-    return tuple(stratify(named, people.positive, people.strata, counts=people.counts, **options))
+    if len(conditions) > 1:
+        raise ValueError("Strata are pooled for one rate; name a notion of one rate, or leave out strata.")
+    named = [(a, _base(row, a), row.reference) for (a, _), row in zip(attributes, rows, strict=True)]
+    events, among = conditions[0].events(people.positive), people.among(conditions[0].counts)
+    return tuple(stratify(named, events, people.strata, counts=among, **options))
 
 
 def _check_options(threshold: float, confidence: float, min_people: int, max_groups: int) -> None:

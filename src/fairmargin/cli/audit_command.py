@@ -28,6 +28,7 @@ from fairmargin.cli.options import (
     MinPeople,
     MissingSensitive,
     Names,
+    NotionName,
     Positive,
     Purpose,
     Quiet,
@@ -104,6 +105,7 @@ def audit(
             "us-fair-lending, or a TOML file.",
         ),
     ] = None,
+    notion: NotionName = "selection_rate",
     rule: Rule = "rest",
     min_people: MinPeople = 30,
     merge_small: MergeSmall = False,
@@ -131,11 +133,13 @@ def audit(
     """Screen decisions for disparate impact: group by group, with intervals and tests.
 
     Decisions come from a column (--decision), from a model (--model), or are the labels themselves. With --target
-    beside one of the first two, error rates are compared as well.
+    beside one of the first two, error rates are compared as well, and --notion may name those that the verdict and
+    --fail-under are about.
     """
     found = _profile_of(profile)
     options = context.params if found is None else _settled(context, found)
     recorded = inputs.recorded_options(context)
+    _check_notion(notion, options)
     inputs.check_percentage(threshold, "--threshold")
     inputs.check_percentage(fail_under, "--fail-under")
     outputs = Outputs(inputs.input_files(options), json=json_file, markdown=markdown_file, html=html_file)
@@ -153,6 +157,26 @@ def audit(
     outputs.add_record(summary, recorded)
     outputs.write_summary(summary, quiet, verbose)
     return max(_gate(summary, fail_under), _drift_gate(summary))
+
+
+def _check_notion(name: str, options: Mapping[str, Any]) -> None:
+    """Raise for a notion that is unknown, or that these options have no labels for."""
+    from fairmargin.notions import get_notion
+    from fairmargin.tables.specifications import check_notion
+
+    check_notion(name)
+    notion = get_notion(name)
+    if not notion.needs_labels:
+        return
+    if options["profile"] is not None:
+        raise DataError("A profile is about selection rates: leave out --notion or --profile.", field="notion")
+    decided = [key for key in ("decision", "model", "score") if options[key] is not None]
+    if not decided or (options["target"] is None and not options["demo"]):
+        missing = "--decision COL or --model FILE" if not decided else "--target COL"
+        raise DataError(
+            f"The notion {name!r} holds decisions against labels, among {notion.people}: give {missing}, too.",
+            field="notion",
+        )
 
 
 def _profile_of(name: str | None) -> Profile | None:
@@ -186,6 +210,8 @@ def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profil
     from fairmargin.tables.study import method_of_rule
 
     decided = read_decisions(asked, options)
+    if options["notion"] != "selection_rate" and decided.labels is None:
+        raise DataError(f"The notion {options['notion']!r} needs labels. {decided.notes[-1]}", field="target")
     attributes = find_sensitive_columns(decided.frame, asked.sensitive, next(iter(decided.columns), None))
     merge_under = options["min_people"] if options["merge_small"] else 0
     groups, said = group_columns(
@@ -212,18 +238,20 @@ def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profil
         y_true=decided.labels,
         sample_weight=decided.weights,
         strata=decided.strata,
+        notion=options["notion"],
     )
     made = {}
     if profile is not None:
         named = inputs.parse_pairs(options["reference"], "--reference", attributes)
         options_of_profile: dict[str, Any] = {"scores": decided.scores, "reference": named, "pos_label": True}
         made = {"profile": apply_profile(profile, decided.positive, sensitive_features=groups, **options_of_profile)}
-    kept = ("decision", "score", "weights", "strata", "reference", "rule", "threshold", "min_people", "merge_small")
+    kept = ["decision", "score", "weights", "strata", "reference", "notion", "rule", "threshold", "min_people"]
+    kept += ["merge_small", "intersections"]
     model, baseline = options["model"], options["baseline"]
     settings: dict[str, Any] = {"target": asked.target, "positive": decided.favourable, "sensitive": attributes}
     settings |= {"model": model and model.name, "baseline": baseline and baseline.name}
     settings["profile"] = None if profile is None else profile.name
-    settings |= {name: options[name] for name in kept} | {"intersections": options["intersections"]}
+    settings |= {name: options[name] for name in kept}
     summary = audit_summary(
         result,
         title=f"Audit of {decided.what}",
@@ -287,16 +315,21 @@ def _add_drift(summary: dict[str, Any], earlier: Mapping[str, Any]) -> None:
     from fairmargin.audit import audit_drift
     from fairmargin.report.plain import plain
 
+    was, now = (found["audit"].get("notion", "selection_rate") for found in (earlier, summary))
+    if was != now:
+        raise DataError(
+            f"The earlier audit compared rates by the notion {was!r}, this one by {now!r}.", field="baseline"
+        )
     drift = audit_drift(earlier, summary)
     if not drift.groups:
         raise DataError("The earlier audit has no group in common with this one.", field="baseline")
     summary["drift"] = plain(drift.to_dict())
     settings = earlier.get("settings")
     before = settings.get("positive") if isinstance(settings, dict) else None
-    now = summary["settings"]["positive"]
-    if before is not None and before != now:
+    favourable = summary["settings"]["positive"]
+    if before is not None and before != favourable:
         summary["warnings"].append(
-            f"The earlier audit was of the favourable decision {before!r}, this one is of {now!r}."
+            f"The earlier audit was of the favourable decision {before!r}, this one is of {favourable!r}."
         )
 
 
@@ -304,6 +337,8 @@ def _gate(summary: dict[str, Any], fail_under: float | None) -> int:
     """Return the exit status that ``--fail-under`` asks for."""
     if fail_under is None:
         return 0
+    from fairmargin.report.verdict import rate_in_words
+
     lowest = summary["audit"]["lowest"]
     if summary["audit"]["decides_alike"] == "accepts":
         print("fairmargin: everybody gets the positive decision, which keeps every rule", file=sys.stderr)
@@ -314,7 +349,8 @@ def _gate(summary: dict[str, Any], fail_under: float | None) -> int:
     else:
         where = f"{lowest['attribute']} = {lowest['group']}"
         reached = ratio_beside(lowest["rule"], fail_under)
-        failure = f"the p%-rule of {where} ({summary['audit']['compared']}) is {reached}, under {fail_under:g}%"
+        rule = f"p%-rule{rate_in_words(summary['audit'])}"
+        failure = f"the {rule} of {where} ({summary['audit']['compared']}) is {reached}, under {fail_under:g}%"
     print(f"fairmargin: {clean(failure)}", file=sys.stderr)
     return _CHECK_FAILED
 

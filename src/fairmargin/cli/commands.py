@@ -338,6 +338,7 @@ def frontier(
     numeric: Numeric = None,
     bins: Bins = None,
     missing_sensitive: MissingSensitive = "group",
+    notion: NotionName = "selection_rate",
     rule: Rule = "rest",
     min_people: MinPeople = 30,
     merge_small: MergeSmall = False,
@@ -382,7 +383,7 @@ def frontier(
         from fairmargin.tables.model_file import to_json
         from fairmargin.tables.specifications import make_estimator, parse_gains, parse_selection
 
-        selection = parse_selection(select or "p-rule=80", parse_gains(gains))
+        selection = parse_selection(select or "p-rule=80", parse_gains(gains), notion=notion)
         class_weight = "balanced" if balanced else None
         unfitted = make_estimator(
             estimator,

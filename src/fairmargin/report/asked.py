@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairmargin.constraints import CovarianceBound
-from fairmargin.notions import Notion
+from fairmargin.notions import Notion, get_notion
 from fairmargin.report.difference_verdict import judge_differences
 from fairmargin.report.verdict import judge
 
@@ -26,7 +26,7 @@ class Asked:
     value : float
         The p%-rule in percent or the largest difference of rates, a share. Of a bound on covariances, the p%-rule
         that decisions are screened by beside it.
-    notion : Notion, optional
+    notion : Notion
         Whose rates are compared; by default selection rates.
     bound : CovarianceBound, optional
         For "covariance".
@@ -36,26 +36,18 @@ class Asked:
 
     kind: str = "p-rule"
     value: float = USUAL
-    notion: Notion | None = None
+    notion: Notion = field(default_factory=lambda: get_notion("selection_rate"))
     bound: CovarianceBound | None = None
     requested: bool = True
 
     @property
-    def by_labels(self) -> bool:
-        """Whether other rates than selection rates are compared."""
-        return self.notion is not None and self.notion.needs_labels
-
-    @property
     def threshold(self) -> float:
-        """The ratio of selection rates, in percent, below which tables point a group out."""
-        return self.value if self.kind == "p-rule" and not self.by_labels and self.value > 0 else USUAL
+        """The ratio of rates, in percent, below which tables point a group out."""
+        return self.value if self.kind == "p-rule" and self.value > 0 else USUAL
 
-    def judge(self, audited: Mapping[str, Any], held_out: bool, **words: Any) -> dict[str, Any]:
-        """Return the verdict on an audit (plain data) of whatever is compared.
-
-        ``words`` are ``of``, ``counted`` and ``conditions`` of :func:`fairmargin.report.verdict.judge`.
-        """
+    def judge(self, audited: Mapping[str, Any], held_out: bool) -> dict[str, Any]:
+        """Return the verdict on an audit (plain data) by the notion."""
         if self.kind == "difference":
-            return judge_differences(audited, limit=self.value, held_out=held_out, **words)
+            return judge_differences(audited, limit=self.value, held_out=held_out)
         requested = self.requested and self.kind == "p-rule"
-        return judge(audited, asked=self.value, held_out=held_out, requested=requested, **words)
+        return judge(audited, asked=self.value, held_out=held_out, requested=requested)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairmargin.formatting import percent, ratio_beside
+from fairmargin.notions import get_notion
 
 __all__ = ["Candidate", "Selection", "record_of"]
 
@@ -57,16 +58,18 @@ class Selection:
     ``kind="p-rule"``: the most accurate one that reaches a p%-rule of ``value`` percent. The other kinds: the one
     with the highest p%-rule whose training loss, accuracy, AUC or mean gain is within the share ``value`` of that of
     the unconstrained classifier (``"loss"``, ``"accuracy"``, ``"auc"``, ``"profit"``; the last with ``gains`` per
-    decision, see :func:`fairmargin.report.evaluation.mean_gain`).
+    decision, see :func:`fairmargin.report.evaluation.mean_gain`). The p%-rule is that of the rates of ``notion``.
     """
 
     kind: str = "p-rule"
     value: float = 80.0
     gains: Mapping[str, float] | None = None
+    notion: str = "selection_rate"
 
     def __post_init__(self) -> None:
         if self.kind not in ("p-rule", *BOUNDED):
             raise ValueError(f"kind must be 'p-rule', {', '.join(map(repr, BOUNDED))}, got {self.kind!r}.")
+        get_notion(self.notion)
         if not math.isfinite(self.value) or self.value < 0 or (self.kind == "p-rule" and self.value > 100):
             raise ValueError(f"{self.kind} takes {self._takes}, got {self.value!r}.")
         if (self.kind == "profit") != (self.gains is not None):
@@ -79,10 +82,13 @@ class Selection:
     @property
     def words(self) -> str:
         """What is asked for."""
+        rule = "p%-rule"
+        if self.notion != "selection_rate":
+            rule += f" of the {get_notion(self.notion).rate}"
         if self.kind == "p-rule":
-            return f"the most accurate candidate with a p%-rule of at least {self.value:g}% on the people trained on"
+            return f"the most accurate candidate with a {rule} of at least {self.value:g}% on the people trained on"
         most = f"at most {percent(self.value, 2)} worse than without a limit"
-        return f"the candidate with the highest p%-rule whose {BOUNDED[self.kind]} is {most} on the people trained on"
+        return f"the candidate with the highest {rule} whose {BOUNDED[self.kind]} is {most} on the people trained on"
 
     @property
     def asked(self) -> float:

@@ -10,8 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.decisions import mean_gain
+from fairmargin.notions import Notion
 from fairmargin.pipelines import last_step
-from fairmargin.report.evaluation import evaluate, measured_by_frontier
+from fairmargin.report.evaluation import conditions_of, evaluate, measured_by_frontier
 from fairmargin.report.plain import plain
 from fairmargin.report.proof import describe_proof
 from fairmargin.report.scoring import measure_scores
@@ -38,10 +39,14 @@ class Comparison:
         Without a constraint.
     gains : mapping from "tp", "fp", "fn" and "tn" to numbers, optional
         What a decision of each kind is worth; then the mean gain per person is measured, too.
+    notion : Notion, optional
+        Whose rates are compared; by default selection rates.
     """
 
-    def __init__(self, study: Study, free: Any, gains: Mapping[str, float] | None = None) -> None:
-        self.study, self.free, self.gains = study, free, gains
+    def __init__(
+        self, study: Study, free: Any, gains: Mapping[str, float] | None = None, notion: Notion | None = None
+    ) -> None:
+        self.study, self.free, self.gains, self.notion = study, free, gains, notion
         self.part, self.held_out = evaluated_part(study)
         self.scores = self.score(free)
 
@@ -66,8 +71,10 @@ class Comparison:
             known = {name: measured_by_frontier(row, name) for name in self._names if f"{name}_accuracy" in row}
         test = self._evaluate(scores["test"], part, known.get(self._names[-1]))
         gained, lost = accepted & ~before, ~accepted & before
+        counting = {condition.name: condition.counts for condition in conditions_of(part, self.notion)}
         for group in test["groups"]:
-            inside = (part.sensitive[group["attribute"]].astype(str) == group["group"]).to_numpy()
+            named = (part.sensitive[group["column"]].astype(str) == group["group"]).to_numpy()
+            inside = named & counting[group["among"]]
             group |= {"gained": int(np.sum(gained & inside)), "lost": int(np.sum(lost & inside))}
         train = self._evaluate(scores["train"], study.train, known.get("train"))
         trained, trained_before = scores["train"] >= 0, self.scores["train"] >= 0
@@ -95,7 +102,7 @@ class Comparison:
     ) -> dict[str, Any]:
         study = self.study
         rule: dict[str, Any] = {"method": study.method, "min_people": study.min_people}
-        found = evaluate(scores >= 0, part, measured, **rule)
+        found = evaluate(scores >= 0, part, measured, notion=self.notion, **rule)
         gain = None if self.gains is None else mean_gain(scores >= 0, part.y == 1, self.gains)
         return {**found, **measure_scores(scores, part, **rule), "gain": gain}
 

@@ -23,6 +23,7 @@ from fairmargin.report.verdict import (
     name_group,
     no_verdict,
     not_judged,
+    rate_in_words,
     words,
 )
 
@@ -38,9 +39,6 @@ def judge_differences(
     limit: float,
     held_out: bool,
     subject: str = "The proposed model",
-    of: str = "",
-    counted: str = "accepted",
-    conditions: int = 1,
 ) -> dict[str, Any]:
     """Return the verdict on a bound on differences of rates.
 
@@ -50,7 +48,7 @@ def judge_differences(
         Plain data of an audit.
     limit : float
         The largest difference allowed, a share.
-    held_out, subject, of, counted, conditions
+    held_out, subject
         As in :func:`fairmargin.report.verdict.judge`.
 
     Returns
@@ -65,11 +63,13 @@ def judge_differences(
     if nothing is not None:
         return found | nothing
     judged = [(a, g) for a in audit["attributes"] for g in a["groups"] if is_judged(g)]
-    rows = [_row(audit, a, g, len(judged) * conditions) for a, g in judged]
+    rows = [_row(audit, a, g, len(judged)) for a, g in judged]
     widest = max(rows, key=lambda r: r["gap"])
     beyond = sorted((r for r in rows if r["gap"] > limit), key=lambda r: -r["gap"])
     status = _status(rows, limit, may_be_sure=held_out)
-    what, within = f"the {of}" if of else "selection rates", f"{100 * limit:g} points"
+    counted = audit["counted"]
+    what = f"the {audit['rate']}" if rate_in_words(audit) else "selection rates"
+    within = f"{100 * limit:g} points"
     headlines = {
         PASSES: f"Yes. {subject} keeps differences of {what} within {within}.",
         PASSES_MAYBE: f"Yes on these people, but not beyond doubt. {subject} keeps differences of {what} within "
@@ -86,7 +86,7 @@ def judge_differences(
         f"The largest difference is {_gap(widest['gap'], limit)} points. At most {100 * limit:g} are asked for. That "
         f"is {distance(abs(found['margin']))} points {'less' if found['margin'] >= 0 else 'more'}. Furthest apart: "
         f"{describe(widest, counted)}.",
-        _sure(status, rows, limit, held_out, audit["people"]),
+        _sure(status, rows, limit, held_out, audit["compared_people"]),
         _for_whom(beyond, limit, audit, counted),
     )
 

@@ -10,11 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.decisions import GroupCounts, count_groups
+from fairmargin.notions import Condition, Notion, get_notion
 from fairmargin.rate_statistics import rate_interval, ratio_interval
 from fairmargin.sensitive import encode_sensitive
 from fairmargin.tables.study import Part
 
-__all__ = ["evaluate", "measured_by_frontier"]
+__all__ = ["conditions_of", "evaluate", "measured_by_frontier"]
 
 
 def measured_by_frontier(row: pd.Series, name: str) -> dict[str, float | None]:
@@ -29,6 +30,7 @@ def evaluate(
     *,
     method: str = "one_vs_rest",
     min_people: int = 1,
+    notion: Notion | None = None,
 ) -> dict[str, Any]:
     """Return accuracy, p%-rule (both with 95% intervals), CV score and rates by group of decisions.
 
@@ -42,11 +44,15 @@ def evaluate(
     part : Part of n people
     measured : mapping, optional
         Accuracy, p%-rule and CV score where a frontier has measured them already.
-    method, min_people
-        How groups are compared, as in :func:`fairmargin.p_rule`.
+    method, min_people, notion
+        How groups are compared, as in :func:`fairmargin.p_rule`; by default by selection rates.
     """
     sensitive = encode_sensitive(part.sensitive, len(part), groups=False)
-    counts = [count_groups(attribute, accepted, min_people=min_people) for attribute in sensitive.attributes]
+    counts = [
+        count_groups(attribute, accepted, min_people=min_people, condition=condition)
+        for condition in conditions_of(part, notion)
+        for attribute in sensitive.attributes
+    ]
     attributes = [_attribute(c, method) for c in counts]
     worst = min((a for a in attributes if a["p_rule"] is not None), key=lambda a: a["p_rule"], default=None)
     if measured is None:
@@ -81,6 +87,16 @@ def evaluate(
     }
 
 
+def conditions_of(part: Part, notion: Notion | None) -> tuple[Condition, ...]:
+    """Return among whom a notion compares the groups of a part; everybody by default."""
+    return (notion or get_notion("selection_rate")).conditions(np.where(part.y == 1, 1.0, -1.0))
+
+
+def _name(counts: GroupCounts) -> str:
+    """Return the name of an attribute under a condition, as audits call it."""
+    return f"{counts.name} ({counts.among})" if counts.among else counts.name
+
+
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
@@ -91,14 +107,15 @@ def _groups(counts: GroupCounts) -> list[dict[str, Any]]:
         if people:
             k, n = int(positives), int(people)
             low, high = rate_interval(k, n)
-            names = {"attribute": counts.name, "group": str(group), "too_few": n < counts.min_people}
+            names = {"attribute": _name(counts), "group": str(group), "too_few": n < counts.min_people}
+            names |= {"column": counts.name, "among": counts.among}
             rows.append({**names, "people": n, "positives": k, "rate": k / n, "low": low, "high": high})
     return rows
 
 
 def _attribute(counts: GroupCounts, method: str) -> dict[str, Any]:
     """Return the p%-rule of one attribute with its interval, and the group that has it, against whom."""
-    row: dict[str, Any] = {"attribute": counts.name, "p_rule": None, "low": None, "high": None, "group": None}
+    row: dict[str, Any] = {"attribute": _name(counts), "p_rule": None, "low": None, "high": None, "group": None}
     row |= {"people": 0, "against": None, "cv_score": None}
     judged = counts.judged(method)
     if not judged.any():

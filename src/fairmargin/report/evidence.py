@@ -9,8 +9,9 @@ from typing import Any
 from fairmargin import formatting
 from fairmargin.report.sections import Section, audit_sections, limits_of, number, section_of
 
-__all__ = ["all_sections", "candidate_section", "rates_section"]
+__all__ = ["RATES", "all_sections", "candidate_section", "rates_section"]
 
+RATES = "Rates: labels, no limit, proposed"  # the title under which renderers know the table
 _Column = Callable[[Mapping[str, Any]], str]
 
 
@@ -20,7 +21,7 @@ def all_sections(summary: Mapping[str, Any]) -> list[Section]:
         return audit_sections(summary)
     proposal, limits = summary["proposal"], limits_of(summary)
     found = [
-        rates_section(proposal, limits),
+        rates_section(proposal, limits, summary["audit"]),
         *audit_sections(summary),
         _calibration(proposal["calibration"]),
         _distributions(proposal["distributions"]),
@@ -33,8 +34,10 @@ def _name(row: Mapping[str, Any]) -> str:
     return f"{row['attribute']} = {row['group']}" if row["attribute"] else str(row["group"])
 
 
-def rates_section(proposal: Mapping[str, Any], limits: tuple[float, ...] = ()) -> Section:
+def rates_section(proposal: Mapping[str, Any], limits: tuple[float, ...], audit: Mapping[str, Any]) -> Section:
     """Return the rates of groups: of the labels, without a limit, and under the proposed model."""
+    if audit["notion"] != "selection_rate":
+        return _rates_of_notion(proposal, limits, audit)
     columns: dict[str, _Column] = {
         "group": _name,
         "people": lambda r: f"{r['people']:,}",
@@ -50,7 +53,26 @@ def rates_section(proposal: Mapping[str, Any], limits: tuple[float, ...] = ()) -
         "The favourable decision by group: in the labels, under the model without a limit, and under the proposed "
         "model. All on the same people."
     )
-    return section_of("Rates: labels, no limit, proposed", text, columns, proposal["groups"], left=(7,))
+    return section_of(RATES, text, columns, proposal["groups"], left=(7,))
+
+
+def _rates_of_notion(proposal: Mapping[str, Any], limits: tuple[float, ...], audit: Mapping[str, Any]) -> Section:
+    """Return the rates of groups by a notion that needs labels, which labels themselves have none of."""
+    columns: dict[str, _Column] = {
+        "group": _name,
+        "people": lambda r: f"{r['people']:,}",
+        "no limit": lambda r: formatting.percent(r["rate_before"]),
+        "proposed": lambda r: formatting.percent(r["rate"]),
+        "95% interval": lambda r: formatting.interval(100 * r["low"], 100 * r["high"]),
+        "ratio": lambda r: formatting.ratio_beside(r["ratio"], *limits),
+        str(audit["counted"]): lambda r: str(r["direction"]),
+        "gain / lose": lambda r: f"{r['gained']:,} / {r['lost']:,}",
+    }
+    text = (
+        f"The {audit['rate']} by group, among {audit['among']}: under the model without a limit, and under the "
+        "proposed model. All on the same people."
+    )
+    return section_of(RATES, text, columns, proposal["groups"], left=(6,))
 
 
 def _calibration(rows: Sequence[Mapping[str, Any]]) -> Section:

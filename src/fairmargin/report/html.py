@@ -16,7 +16,7 @@ from typing import Any
 
 from fairmargin import formatting
 from fairmargin.audit import FINDINGS
-from fairmargin.report.evidence import all_sections, candidate_section
+from fairmargin.report.evidence import RATES, all_sections, candidate_section
 from fairmargin.report.plain import plain
 from fairmargin.report.sections import limits_of
 
@@ -24,7 +24,7 @@ __all__ = ["to_html"]
 
 _HERE = Path(__file__).parent
 # Tables that the page shows as drawings, or elsewhere.
-_DRAWN = ("Rates: labels, no limit, proposed", "Scores of the proposed model by group", "What was tried")
+_DRAWN = (RATES, "Scores of the proposed model by group", "What was tried")
 
 _EXPLORED = ("unconstrained", "curves", "answers")
 

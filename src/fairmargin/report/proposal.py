@@ -19,7 +19,6 @@ from fairmargin.rate_statistics import paired_difference
 from fairmargin.report.asked import Asked
 from fairmargin.report.comparison import Comparison
 from fairmargin.report.covariance_verdict import judge_covariances
-from fairmargin.report.notion_verdict import judge_notion
 from fairmargin.report.plain import plain
 from fairmargin.report.scoring import calibration, distributions
 from fairmargin.report.verdict import direction, name_group
@@ -63,10 +62,11 @@ def describe_proposal(
     part, study = comparison.part, comparison.study
     scored = comparison.score(classifier)
     scores, free = scored["test"], comparison.scores["test"]
-    options: dict[str, Any] = {"threshold": asked.threshold}
-    audited = audit_part(study, (scores >= 0).astype(int), part, scores=scores, y_true=part.y, **options)
+    options: dict[str, Any] = {"threshold": asked.threshold, "y_true": part.y, "notion": asked.notion}
+    audited = audit_part(study, (scores >= 0).astype(int), part, scores=scores, **options)
     unconstrained = audit_part(study, (free >= 0).astype(int), part, **options)
-    labels = audit_part(study, part.y, part, **options)
+    # Labels have selection rates; they have no errors.
+    labels = None if asked.notion.needs_labels else audit_part(study, part.y, part, threshold=asked.threshold)
     verdict = _verdict(asked, plain(audited.to_dict()), comparison, scored, last_step(classifier))
     cost = _cost(scores >= 0, free >= 0, part, details, before) | {"p_rule_before": _lowest(unconstrained)}
     groups = _rates(labels, unconstrained, audited, details)
@@ -79,7 +79,7 @@ def describe_proposal(
             "groups": groups,
             "audit": audited.to_dict(),
             "unconstrained_audit": unconstrained.to_dict(),
-            "labels_p_rule": _lowest(labels),
+            "labels_p_rule": None if labels is None else _lowest(labels),
             "calibration": calibration(scores, part, probabilities=hasattr(classifier, "predict_proba")),
             "distributions": distributions(scores, part),
         }
@@ -91,15 +91,13 @@ def _verdict(
 ) -> dict[str, Any]:
     """Return the verdict on what was asked for."""
     part, study, held_out = comparison.part, comparison.study, comparison.held_out
-    screen = asked.judge(audited, held_out) if asked.kind == "covariance" or not asked.by_labels else {}
-    if audited["decides_alike"] is not None:
-        return screen or asked.judge(audited, held_out)
-    if asked.bound is not None:
-        train = study.train, scored["train"], comparison.scores["train"]
-        test = (part, scored["test"]) if held_out else None
-        options: dict[str, Any] = {"screen": screen, "min_people": study.min_people, "fitted": fitted}
-        return judge_covariances(asked.bound, train=train, test=test, **options)
-    return screen or judge_notion(asked, scored["test"] >= 0, part, study, held_out=held_out)
+    screen = asked.judge(audited, held_out)
+    if asked.bound is None or audited["decides_alike"] is not None:
+        return screen
+    train = study.train, scored["train"], comparison.scores["train"]
+    test = (part, scored["test"]) if held_out else None
+    options: dict[str, Any] = {"screen": screen, "min_people": study.min_people, "fitted": fitted}
+    return judge_covariances(asked.bound, train=train, test=test, **options)
 
 
 def _lowest(found: Audit) -> float | None:
@@ -121,10 +119,10 @@ def _cost(
     return found | paired_difference(only, only_before, len(label))
 
 
-def _rates(labels: Audit, free: Audit, proposed: Audit, details: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rates of every group among the labels, without a limit, and under the proposed model."""
+def _rates(labels: Audit | None, free: Audit, proposed: Audit, details: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rates of every group among the labels (if any), without a limit, and under the proposed model."""
     changed = {(g["attribute"], g["group"]): g for g in details["test"]["groups"]}
-    earlier = [{(g.attribute, g.group): g for g in found.groups} for found in (labels, free)]
+    earlier = [{(g.attribute, g.group): g for g in found.groups} if found else {} for found in (labels, free)]
     references = {a.name: a.reference for a in proposed.attributes}
     rows = []
     for group in proposed.groups:
@@ -173,7 +171,7 @@ def _lines(
             "question": "What does it cost?",
             "answer": f"{_cost_in_words(cost)} {_without_limit(asked, verdict, cost)}".rstrip(),
         },
-        {"question": "Who gains, who loses?", "answer": _changes(details, before, groups)},
+        {"question": "Who gains, who loses?", "answer": _changes(details, before, groups, asked)},
         {"question": "What was tried?", "answer": tried},
     ]
 
@@ -198,9 +196,10 @@ def _cost_in_words(cost: Mapping[str, Any]) -> str:
 def _without_limit(asked: Asked, verdict: Mapping[str, Any], cost: Mapping[str, Any]) -> str:
     """Say what rule the model without a limit keeps, and whether the limit was worth its cost on these people."""
     rule = cost["p_rule_before"]
-    if rule is None or asked.by_labels:
+    if rule is None:
         return ""
-    said = f"Without a limit the p%-rule is {ratio_beside(rule, asked.threshold)}"
+    of = f" of the {asked.notion.rate}" if asked.notion.needs_labels else ""
+    said = f"Without a limit the p%-rule{of} is {ratio_beside(rule, asked.threshold)}"
     if asked.kind == "p-rule" and asked.requested and rule >= asked.threshold:
         said += ": on these people it holds without one"
         if cost["accuracy_before"] > cost["accuracy"] and rule >= (verdict["p_rule"] or 0.0):
@@ -208,7 +207,9 @@ def _without_limit(asked: Asked, verdict: Mapping[str, Any], cost: Mapping[str, 
     return f"{said}."
 
 
-def _changes(details: Mapping[str, Any], before: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -> str:
+def _changes(
+    details: Mapping[str, Any], before: Mapping[str, Any], groups: Sequence[Mapping[str, Any]], asked: Asked
+) -> str:
     gained, lost = details["gained"], details["lost"]
     rate, was = details["test"]["rate"], before["test"]["rate"]
     said = [
@@ -218,4 +219,5 @@ def _changes(details: Mapping[str, Any], before: Mapping[str, Any], groups: Sequ
     moved = sorted((g for g in groups if g["gained"] or g["lost"]), key=lambda g: -(g["gained"] + g["lost"]))
     listed = "; ".join(f"{name_group(g)}: {g['gained']:,} gain, {g['lost']:,} lose" for g in moved[:_LISTED])
     more = f"; {len(moved) - _LISTED} more groups are in the table" if len(moved) > _LISTED else ""
-    return f"{said[0]} {listed}{more}." if listed else said[0]
+    among = f"Among {asked.notion.people}: " if asked.notion.needs_labels else ""
+    return f"{said[0]} {among}{listed}{more}." if listed else said[0]

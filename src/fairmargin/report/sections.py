@@ -105,9 +105,10 @@ def _odds(audit: Mapping[str, Any], limits: tuple[float, ...]) -> Section | None
         "after an exchange": lambda g: formatting.ratio_beside(g["ratio_flipped"], *limits),
         "which": _exchange,
     }
+    what = "positive decision" if audit["notion"] == "selection_rate" else "decision that is counted"
     text = (
-        "Odds of the positive decision over those of the people compared with, with exact limits; and the ratio if "
-        "two people changed places: one of the side worse off has the positive decision instead of one of the other."
+        f"Odds of the {what} over those of the people compared with, with exact limits; and the ratio if "
+        "two people changed places: one of the side with the lower rate has that decision, one of the other not."
     )
     return section_of("Odds ratios, and two people who change places", text, columns, rows, left=(5,))
 

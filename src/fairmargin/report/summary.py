@@ -12,6 +12,7 @@ from fairmargin.audit import Audit
 from fairmargin.audit.findings import TOO_FEW
 from fairmargin.decisions import RULES
 from fairmargin.formatting import people, percent, ratio_beside
+from fairmargin.notions import get_notion
 from fairmargin.pipelines import last_step
 from fairmargin.report.asked import Asked
 from fairmargin.report.candidates import Candidate, Selection, record_of
@@ -118,7 +119,8 @@ def training_summary(
     for), and ``gains`` what decisions are worth.
     """
     free = classifier if unconstrained is None else unconstrained
-    comparison = Comparison(study, free, gains)
+    asked = asked or Asked(requested=False)
+    comparison = Comparison(study, free, gains, asked.notion)
     held_out = comparison.held_out
     before = comparison.details(free, {})
     details = before if free is classifier else comparison.details(classifier, {})
@@ -127,7 +129,7 @@ def training_summary(
         classifier,
         details,
         before,
-        asked=asked or Asked(requested=False),
+        asked=asked,
         what=f"trained with the constraint {settings.get('constraint', 'none')}",
         tried="One model was trained. The command frontier searches for alternatives and records them.",
     )
@@ -159,7 +161,8 @@ def _trained(comparison: Comparison, classifier: Any) -> dict[str, Any]:
     """Return the decisions on the people trained on in full."""
     scores = comparison.score(classifier)["train"]
     study = comparison.study
-    return evaluate(scores >= 0, study.train, method=study.method, min_people=study.min_people)
+    how: dict[str, Any] = {"method": study.method, "min_people": study.min_people, "notion": comparison.notion}
+    return evaluate(scores >= 0, study.train, **how)
 
 
 def _data(study: Study) -> dict[str, Any]:
@@ -227,7 +230,8 @@ def frontier_summary(
     looked_at : int
         Classifiers that the search looked at roughly, on the way to those on record.
     """
-    comparison = Comparison(study, free, selection.gains)
+    notion = get_notion(selection.notion)
+    comparison = Comparison(study, free, selection.gains, notion)
     held_out = comparison.held_out
     before = comparison.details(free, {})
     fitted = [c for c in candidates if c.classifier is not None]
@@ -240,7 +244,7 @@ def frontier_summary(
         fitted[chosen].classifier,
         rows[chosen],
         before,
-        asked=Asked(value=selection.asked, requested=selection.kind == "p-rule"),
+        asked=Asked(value=selection.asked, notion=notion, requested=selection.kind == "p-rule"),
         what=selection.words,
         tried=_tried(record, rows, selection, before, looked_at),
     )

@@ -105,6 +105,7 @@ def _audit(console: Any, summary: Mapping[str, Any], verbose: bool) -> None:
     console.print(
         f"p%-rule ({audit['rule']}): {audit['compared']}; groups under {audit['min_people']} decide nothing"
     )
+    _rates_compared(console, audit)
     for attribute in audit["attributes"]:
         console.print(_audit_table(attribute, audit["threshold"], console.width))
         console.print(_measures(attribute, audit["threshold"]))
@@ -112,6 +113,13 @@ def _audit(console: Any, summary: Mapping[str, Any], verbose: bool) -> None:
         _proxies(console, audit["proxies"])
         _rules(console, audit["rules"])
     _sections(console, summary, verbose)
+
+
+def _rates_compared(console: Any, audit: Mapping[str, Any]) -> None:
+    """Say which rates are compared where these are not selection rates."""
+    if audit["notion"] != "selection_rate":
+        who = formatting.people(audit["compared_people"])
+        console.print(f"rates compared: {audit['rate']}, among {audit['among']} ({who})")
 
 
 def _sections(console: Any, summary: Mapping[str, Any], verbose: bool) -> None:
@@ -206,7 +214,7 @@ def _train(console: Any, summary: Mapping[str, Any], verbose: bool) -> None:
     _study(console, summary)
     console.print(formatting.clean(f"asked for: {summary['settings'].get('constraint', 'none')}"))
     table = _table(
-        "Decisions, by selection rates",
+        f"Decisions, by {summary['audit']['rate']}{'s' if summary['audit']['notion'] == 'selection_rate' else ''}",
         "",
         "accuracy",
         "95% interval",
@@ -226,7 +234,7 @@ def _train(console: Any, summary: Mapping[str, Any], verbose: bool) -> None:
     shown = summary["test"] or summary["train"]
     console.print(f"deciding the same for everybody is right in {formatting.percent(shown['constant_accuracy'])}")
     if verbose:
-        console.print("selection rates by group:")
+        console.print(f"{summary['audit']['rate']} by group:")
         _groups(console, summary)
     _sections(console, summary, verbose)
     console.print(f"certificate: {summary['proof']['text']}")
@@ -252,6 +260,7 @@ def _study(console: Any, summary: Mapping[str, Any]) -> None:
     console.print(f"{formatting.people(data['train_people'])} trained on, {data['test_people']:,} held out")
     console.print(formatting.clean(f"favourable: {data['target']} = {data['positive']}"))
     console.print(f"p%-rule ({data['rule']}): {data['compared']}; groups under {data['min_people']} decide nothing")
+    _rates_compared(console, summary["audit"])
 
 
 def training_rows(summary: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:

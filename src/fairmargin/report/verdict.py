@@ -29,6 +29,7 @@ __all__ = [
     "name_group",
     "no_verdict",
     "not_judged",
+    "rate_in_words",
     "words",
 ]
 
@@ -50,10 +51,7 @@ def judge(
     asked: float,
     held_out: bool | None,
     subject: str = "The proposed model",
-    of: str = "",
-    counted: str = _ACCEPTED,
     requested: bool = True,
-    conditions: int = 1,
     unlimited_by: str | None = None,
 ) -> dict[str, Any]:
     """Return the verdict on audited decisions.
@@ -61,22 +59,16 @@ def judge(
     Parameters
     ----------
     audit : dict
-        Plain data of an audit.
+        Plain data of an audit; the rule is about the rates that it compares. Of a notion with several conditions the
+        worst decides, and what may be sure to fail is corrected for the comparisons of all of them.
     asked : float
         The p%-rule to keep, in percent.
     held_out : bool or None
         Whether the people were held out (True) or trained on (False); None where nothing was trained.
     subject : str
         Whose decisions these are.
-    of : str
-        What the rule is about where that is not the selection rate: "true positive rate".
-    counted : str
-        What happens to the people whose rate is compared, in a word.
     requested : bool
         Whether the model was trained for this rule.
-    conditions : int
-        Among how many sets of people groups are compared (two for equalised odds): what may be sure to fail is
-        corrected for the comparisons of all of them.
     unlimited_by : str, optional
         What is followed and sets no threshold: ratios are reported, and no verdict is given.
 
@@ -89,17 +81,18 @@ def judge(
     groups = [(a, g) for a in audit["attributes"] for g in a["groups"] if is_judged(g)]
     found: dict[str, Any] = {"kind": "p-rule", "asked": asked, "requested": requested, "p_rule": None}
     found |= {"low": None, "high": None, "margin": None, "below": []}
-    rule = f"{asked:g}%-rule" + (f" of the {of}" if of else "")
+    of, counted = rate_in_words(audit), audit["counted"]
+    rule = f"{asked:g}%-rule{of}"
     nothing = no_verdict(audit, subject)
     if nothing is not None:
         return found | nothing
-    judged = [_limits(audit, a, g, len(groups) * conditions) for a, g in groups]
+    judged = [_limits(audit, a, g, len(groups)) for a, g in groups]
     lowest = min(judged, key=lambda g: g["rule"])
     below = sorted((g for g in judged if g["rule"] < asked), key=lambda g: g["rule"])
     found |= {"p_rule": lowest["rule"], "low": lowest["low"], "high": lowest["high"], "below": below}
     found |= {"margin": lowest["rule"] - asked}
     if unlimited_by is not None:
-        return found | {"margin": None, "below": []} | _without_threshold(unlimited_by, lowest, audit, counted)
+        return found | {"margin": None, "below": []} | _without_threshold(unlimited_by, lowest, audit)
     status = _status(judged, asked, may_be_sure=held_out is not False)
     keeps, misses = ("keep", "miss") if subject.endswith("s") else ("keeps", "misses")
     headlines = {
@@ -116,8 +109,8 @@ def judge(
         status,
         headlines[status],
         _passes(lowest, asked, of, counted, limit),
-        _sure(status, judged, asked, held_out, audit["people"]),
-        _for_whom(below, asked, audit, counted),
+        _sure(status, judged, asked, held_out, audit["compared_people"]),
+        _for_whom(below, asked, audit),
     )
 
 
@@ -130,20 +123,30 @@ def no_verdict(audit: Mapping[str, Any], subject: str) -> dict[str, str] | None:
         headline = f"No verdict. {subject} {verb} everybody."
         passes = "Deciding the same for everybody keeps every rule. That says nothing about fairness."
         return words(NO_VERDICT, headline, passes, "There is nothing to be sure of.", left)
-    if not any(is_judged(g) for a in audit["attributes"] for g in a["groups"]):
+    groups = [g for a in audit["attributes"] for g in a["groups"]]
+    for alike in (0.0, 1.0):
+        if all(g["rate"] == alike for g in groups):
+            headline = f"No verdict. The {audit['rate']} is {percent(alike)} in every group."
+            passes = "That keeps every rule, and says nothing about fairness."
+            return words(NO_VERDICT, headline, passes, "There is nothing to be sure of.", left)
+    if not any(map(is_judged, groups)):
         headline = "No verdict. No group has enough people to compare."
         passes = f"A comparison needs {people(audit['min_people'])} on each side."
         return words(NO_VERDICT, headline, passes, "More people are needed.", left)
     return None
 
 
-def _without_threshold(
-    source: str, lowest: Mapping[str, Any], audit: Mapping[str, Any], counted: str
-) -> dict[str, str]:
+def rate_in_words(audit: Mapping[str, Any]) -> str:
+    """Return what a rule on the rates of an audit is about, to follow its name; nothing for selection rates."""
+    return "" if audit["notion"] == "selection_rate" else f" of the {audit['rate']}"
+
+
+def _without_threshold(source: str, lowest: Mapping[str, Any], audit: Mapping[str, Any]) -> dict[str, str]:
     """Return what is said where ratios are to be reported and nothing says how low they may be."""
     headline = f"No verdict. {source} sets no threshold."
-    passes = f"The p%-rule is {percent(lowest['rule'] / 100.0)}. Furthest apart: {describe(lowest, counted)}."
-    return words(NO_VERDICT, headline, passes, _span(lowest, None, audit["people"]), not_judged(audit))
+    rule, furthest = percent(lowest["rule"] / 100.0), describe(lowest, audit["counted"])
+    passes = f"The p%-rule{rate_in_words(audit)} is {rule}. Furthest apart: {furthest}."
+    return words(NO_VERDICT, headline, passes, _span(lowest, None, audit["compared_people"]), not_judged(audit))
 
 
 def name_group(row: Mapping[str, Any]) -> str:
@@ -218,11 +221,10 @@ def _status(judged: Sequence[Mapping[str, Any]], asked: float, *, may_be_sure: b
 
 def _passes(lowest: Mapping[str, Any], asked: float, of: str, counted: str, limit: str) -> str:
     margin = abs(lowest["rule"] - asked)
-    rule = f"p%-rule of the {of}" if of else "p%-rule"
     worst = "Worst off" if counted == _ACCEPTED else "Furthest apart"
     side = "above" if lowest["rule"] >= asked else "below"
     return (
-        f"The {rule} is {ratio_beside(lowest['rule'], asked)}. {limit} That is {distance(margin)} points "
+        f"The p%-rule{of} is {ratio_beside(lowest['rule'], asked)}. {limit} That is {distance(margin)} points "
         f"{side}. {worst}: {describe(lowest, counted)}."
     )
 
@@ -273,12 +275,10 @@ def _span(shown: Mapping[str, Any], held_out: bool | None, count: int, *beside: 
     return f"Measured on {count:,} {where}. The 95% interval of the ratio of {whose} is {limits}."
 
 
-def _for_whom(
-    below: Sequence[Mapping[str, Any]], asked: float, audit: Mapping[str, Any], counted: str = _ACCEPTED
-) -> str:
+def _for_whom(below: Sequence[Mapping[str, Any]], asked: float, audit: Mapping[str, Any]) -> str:
     if below:
         listed = "; ".join(
-            f"{describe(g, counted)}, p%-rule {ratio_beside(g['rule'], asked)}" for g in below[:_LISTED]
+            f"{describe(g, audit['counted'])}, p%-rule {ratio_beside(g['rule'], asked)}" for g in below[:_LISTED]
         )
         more = f" And {len(below) - _LISTED} more." if len(below) > _LISTED else ""
         text = f"Below {asked:g}%: {listed}.{more}"

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from sklearn.base import clone
 
-from fairmargin.constraints import PRuleBound
+from fairmargin.constraints import CovarianceBound, PRuleBound
 from fairmargin.exceptions import DataError, DisparateTreatmentError
 from fairmargin.partitioned import trace_levels, trace_study
 from fairmargin.partitioned.contract import Partition
@@ -80,19 +80,20 @@ def propose(
     """
     check_estimator(estimator)
     estimator = clone(estimator).set_params(constraint=None, pos_label=question.positive)
-    rule = PRuleBound(80, method=question.method, min_people=question.min_people)
+    traced = clone(estimator).set_params(constraint=CovarianceBound(notion=selection.notion))
+    rule = PRuleBound(80, method=question.method, min_people=question.min_people, notion=selection.notion)
     how: dict[str, Any] = {"n_points": n_points, "method": question.method, "min_people": question.min_people}
     with collected_warnings() as said, _named_columns(question):
         answers = ask_questions(
             estimator, selection, rule, individual_loss, lambda c: fit_study(question.study, c), progress
         )
         progress("tracing the exact frontier")
-        exact = trace_study(question.study, estimator, **how).frontier
+        exact = trace_study(question.study, traced, **how).frontier
         progress("tracing the p%-rule")
         levels = sorted({80.0, selection.asked} - {0.0})
-        rules = trace_levels(question.study, estimator, levels=levels, **how).frontier
+        rules = trace_levels(question.study, traced, levels=levels, **how).frontier
     candidates = [*frontier_candidates(rules, "rule"), *frontier_candidates(exact, "covariance")]
-    candidates += _counted(question, answers)
+    candidates += _counted(question, answers, selection.notion)
     progress("summing up")
     study = sampled_study(question)
     settings = {"points": n_points, "individual_loss": individual_loss}
@@ -114,7 +115,7 @@ def refit(model: TabularModel, everybody: StreamedQuestion) -> TabularModel:
     return replace(model, estimator=again, encoder=everybody.study.encoder, facts=facts)
 
 
-def _counted(question: StreamedQuestion, answers: Sequence[Candidate]) -> list[Candidate]:
+def _counted(question: StreamedQuestion, answers: Sequence[Candidate], notion: str) -> list[Candidate]:
     """Return answers with their accuracy and p%-rule on everybody trained on: one pass for all of them."""
     fitted = [answer for answer in answers if answer.classifier is not None]
     if not fitted:
@@ -124,7 +125,7 @@ def _counted(question: StreamedQuestion, answers: Sequence[Candidate]) -> list[C
     thetas = [theta if passes.fit_intercept else theta[:-1] for theta in thetas]
     found = passes.rates(thetas, [np.zeros(1)] * len(thetas))
     how: dict[str, Any] = {"method": question.method, "min_people": question.min_people}
-    rows = [pd.Series(describe_counted(question.study, people, "selection_rate", **how)) for people in found]
+    rows = [pd.Series(describe_counted(question.study, people, notion, **how)) for people in found]
     by_key = {answer.key: row for answer, row in zip(fitted, rows, strict=True)}
     return [replace(answer, row=by_key.get(answer.key)) for answer in answers]
 

@@ -23,7 +23,6 @@ from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBo
 from fairmargin.exceptions import DataError, DisparateTreatmentError
 from fairmargin.formatting import interval, number_beside, ratio_beside, shorten
 from fairmargin.frontier import FairnessFrontier
-from fairmargin.metrics import cv_score, p_rule
 from fairmargin.notions import Notion, get_notion
 from fairmargin.performance import PerformanceBound
 from fairmargin.pipelines import fit_to_groups, last_step, with_constraint
@@ -111,7 +110,7 @@ def report_training(
         study,
         title=f"{study.target} = {study.labels[1]}: one classifier",
         settings={**_settings(estimator), **(settings or {})},
-        notes=[*_ties(estimator), *_rates_compared(estimator, study)],
+        notes=_ties(estimator),
         warnings=said,
         unconstrained=free,
         gains=gains,
@@ -161,18 +160,19 @@ def propose(
     """
     selection = selection or Selection()
     estimator = with_constraint(estimator, None)
+    traced = with_constraint(estimator, CovarianceBound(notion=selection.notion))
 
     def fit(classifier: Any) -> None:
         fit_to_groups(classifier, study.train.X, study.train.y, sensitive_features=study.train.sensitive)
 
     with collected_warnings() as said, _few_threads(study), _named_columns(study):
-        asked = PRuleBound(80, method=study.method, min_people=study.min_people)
+        asked = PRuleBound(80, method=study.method, min_people=study.min_people, notion=selection.notion)
         answers = ask_questions(estimator, selection, asked, individual_loss, fit, progress)
-        exact = _frontier(study, estimator, progress, "tracing the exact frontier", n_points=n_points)
+        exact = _frontier(study, traced, progress, "tracing the exact frontier", n_points=n_points)
         rivals = [c.classifier for c in answers if c.classifier is not None] + exact.estimators_
         levels = sorted({80.0, selection.asked} - {0.0})
         options: dict[str, Any] = {"n_points": n_points, "which": "p_rule", "levels": levels}
-        rules = _frontier(study, estimator, progress, "tracing the p%-rule", rivals, **options)
+        rules = _frontier(study, traced, progress, "tracing the p%-rule", rivals, **options)
     progress("summing up")
     candidates = [*frontier_candidates(rules, "rule"), *frontier_candidates(exact, "covariance"), *answers]
     recorded = {"points": n_points, "individual_loss": individual_loss, **(settings or {})}
@@ -207,6 +207,7 @@ def report_search(
         To record beside those of the estimator.
     """
     recorded = {**_settings(estimator), "select": f"{selection.kind}={selection.value:g}", "gains": selection.gains}
+    recorded |= {"notion": selection.notion}
     summary = frontier_summary(
         study,
         candidates,
@@ -363,8 +364,8 @@ def _asked(estimator: Any) -> Asked:
         assert rule.difference is not None  # one of the two is given
         return Asked("difference", float(rule.difference), notion)
     if isinstance(rule, CovarianceBound):
-        return Asked("covariance", bound=rule)
-    return Asked(requested=False)
+        return Asked("covariance", notion=notion, bound=rule)
+    return Asked(notion=notion, requested=False)
 
 
 def _main_constraint(estimator: Any) -> Any:
@@ -380,40 +381,6 @@ def _notion_of(estimator: Any) -> Notion:
     return get_notion(getattr(_main_constraint(estimator), "notion", "selection_rate"))
 
 
-def _rates_compared(estimator: Any, study: Study) -> list[str]:
-    """Return notes on the rates of the notion that the constraint compares, if these are not selection rates."""
-    notion = _notion_of(estimator)
-    parts = []
-    for name, part in (("the people trained on", study.train), ("those held out", study.test)):
-        if not notion.needs_labels or not len(part):
-            continue
-        accepted = (estimator.decision_function(part.X) >= 0).astype(int)
-        about: dict[str, Any] = {
-            "sensitive_features": part.sensitive,
-            "method": study.method,
-            "min_people": study.min_people,
-        }
-        try:
-            ratio = p_rule(part.y, accepted, notion=notion, zero_division=100.0, **about)
-            difference = cv_score(part.y, accepted, notion=notion, **about)
-        except ValueError:  # groups of too few people
-            continue
-        parts.append(f"{difference:.3f} (ratio {ratio_beside(ratio, _asked(estimator).value)}) among {name}")
-    said = [f"Largest difference of {notion.rate}: {', '.join(parts)}."] if parts else []
-    return [*said, *_comparing(estimator)]
-
-
-def _comparing(estimator: Any) -> list[str]:
-    """Return a note where another notion than selection rates is asked for, by which tables are not."""
-    notion = _notion_of(estimator)
-    if not notion.needs_labels:
-        return []
-    return [
-        f"The constraint compares groups by {notion.rate}, among {notion.people}: so does the verdict. "
-        "Tables of rates, and the p%-rules in them, show selection rates unless they say otherwise."
-    ]
-
-
 def _shortfalls(estimator: Any, summary: dict[str, Any]) -> list[str]:
     """Return notes where held-out people fare worse than requested, or than under a constant decision."""
     test = summary["test"]
@@ -421,17 +388,18 @@ def _shortfalls(estimator: Any, summary: dict[str, Any]) -> list[str]:
     if test is None:
         return notes
     rule = _asked(estimator)
-    asked = rule.value if rule.kind == "p-rule" and rule.requested and not rule.by_labels else None
+    of = f" of the {rule.notion.rate}" if rule.notion.needs_labels else ""
+    asked = rule.value if rule.kind == "p-rule" and rule.requested else None
     if asked is not None and test["p_rule"] is not None and test["p_rule"] < asked:
         notes.append(
-            f"The {asked:g}%-rule holds on the people trained on; on those held out the p%-rule is "
+            f"The {asked:g}%-rule{of} holds on the people trained on; on those held out the p%-rule is "
             f"{ratio_beside(test['p_rule'], asked)} "
             f"(95% interval {interval(test['p_rule_low'], test['p_rule_high'], beside=(asked,))})."
         )
-    if rule.kind == "difference" and not rule.by_labels and (test["cv_score"] or 0.0) > rule.value:
+    if rule.kind == "difference" and (test["cv_score"] or 0.0) > rule.value:
         notes.append(
-            f"Selection rates differ by at most {100 * rule.value:g} points among the people trained on; among those "
-            f"held out by {number_beside(100 * test['cv_score'], 100 * rule.value)}."
+            f"{'Rates' if of else 'Selection rates'} differ by at most {100 * rule.value:g} points among the people "
+            f"trained on; among those held out by {number_beside(100 * test['cv_score'], 100 * rule.value)}."
         )
     if test["accuracy"] < test["constant_accuracy"]:
         notes.append(
@@ -451,7 +419,8 @@ def ask_questions(
 ) -> list[Candidate]:
     """Return the answers to the questions that people ask; ``fit`` trains one classifier, in memory or in passes.
 
-    Of ``rule`` it counts how groups are compared. The other parameters are those of :func:`propose`.
+    Of ``rule`` it counts how groups are compared, and by which notion. The other parameters are those of
+    :func:`propose`.
     """
     grown = f"and nobody's loss is more than {1 + individual_loss:g} times what it was"
     found = "the most accurate classifier found"
@@ -459,12 +428,14 @@ def ask_questions(
     for level in sorted({80.0, selection.asked}):
         questions.append((f"p{level:g}", f"{level:g}%-rule on the training data", found, replace(rule, p=level)))
     if selection.kind in ("accuracy", "auc", "profit"):
-        bound = PerformanceBound(selection.value, selection.kind, gains=selection.gains)
+        bound = PerformanceBound(selection.value, selection.kind, gains=selection.gains, notion=selection.notion)
         within = f"least covariance, {selection.kind} at most {100 * selection.value:.3g}% worse"
         questions.append(("within", within, "the least covariance found there", bound))
+    promise = IndividualLossBound(individual_loss, "accepted", notion=selection.notion)
+    budget = LossBound(0.02, notion=selection.notion)
     questions += [
-        ("loss2", "within 2% of the best loss", "the least covariance there", LossBound(0.02)),
-        ("nobody", "nobody trained on loses acceptance", grown, IndividualLossBound(individual_loss, "accepted")),
+        ("loss2", "within 2% of the best loss", "the least covariance there", budget),
+        ("nobody", "nobody trained on loses acceptance", grown, promise),
     ]
     answers = []
     for key, question, remark, constraint in questions:

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from fairmargin.constraints import PRuleBound
 from fairmargin.exceptions import DataError
+from fairmargin.notions import get_notion
 from fairmargin.report.evaluation import evaluate
 from fairmargin.tables.study import Study
 
@@ -45,7 +46,7 @@ def repeat_splits(make_study: Callable[[int], Study], estimator: Any, seeds: Seq
         rows = [{"split": seed, **_measured(make_study(seed), clone(estimator))} for seed in seeds]
     said = list(dict.fromkeys(" ".join(str(w.message).split()) for w in record))
     text = f"The same training on {len(rows)} random splits, measured on the people held out each time."
-    if isinstance(constraint, PRuleBound) and constraint.p is not None and constraint.notion == "selection_rate":
+    if isinstance(constraint, PRuleBound) and constraint.p is not None:
         kept = sum(row["p_rule"] is not None and row["p_rule"] >= constraint.p for row in rows)
         text += f" The {constraint.p:g}%-rule asked for held on the people held out in {kept} of {len(rows)}."
     return {"text": text, "splits": rows, "totals": _totals(rows), "warnings": said}
@@ -56,7 +57,8 @@ def _measured(study: Study, estimator: Any) -> dict[str, Any]:
         raise DataError("Splits are repeated with people held out, and nobody is.", field="test_share")
     estimator.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
     accepted = np.asarray(estimator.decision_function(study.test.X) >= 0)
-    found = evaluate(accepted, study.test, method=study.method, min_people=study.min_people)
+    notion = get_notion(getattr(getattr(estimator, "constraint", None), "notion", "selection_rate"))
+    found = evaluate(accepted, study.test, method=study.method, min_people=study.min_people, notion=notion)
     return {name: found[name] for name in _MEASURES}
 
 

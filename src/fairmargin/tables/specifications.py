@@ -12,12 +12,21 @@ import numpy as np
 from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
+from fairmargin.notions import get_notion
 from fairmargin.penalty import CovariancePenalty
 from fairmargin.performance import PerformanceBound, check_gains
 from fairmargin.report.candidates import Selection
 from fairmargin.several import as_constraint
 
-__all__ = ["ESTIMATORS", "make_estimator", "parse_constraint", "parse_constraints", "parse_gains", "parse_selection"]
+__all__ = [
+    "ESTIMATORS",
+    "check_notion",
+    "make_estimator",
+    "parse_constraint",
+    "parse_constraints",
+    "parse_gains",
+    "parse_selection",
+]
 
 ESTIMATORS = ("logistic", "linear-svm", "squared-hinge", "svm")
 _CONSTRAINTS = (
@@ -142,26 +151,37 @@ def parse_constraints(texts: Sequence[str], *, confidence: float | None = None, 
     return each
 
 
-def parse_selection(text: str, gains: Mapping[str, float] | None = None) -> Selection:
+def parse_selection(
+    text: str, gains: Mapping[str, float] | None = None, *, notion: str = "selection_rate"
+) -> Selection:
     """Return which candidate of a search a text proposes: ``p-rule=85``, ``loss=2%``, ``accuracy=1%``, ...
 
     Examples
     --------
     >>> parse_selection("accuracy=1%")
-    Selection(kind='accuracy', value=0.01, gains=None)
+    Selection(kind='accuracy', value=0.01, gains=None, notion='selection_rate')
     """
     kind, _, value = text.strip().partition("=")
     worth = _needed(gains) if kind == "profit" else None
+    check_notion(notion)
     try:
         if kind == "p-rule":
             percentage = _number(value.removesuffix("%") or "80")
             PRuleBound(percentage)  # raises unless it is a percentage
-            return Selection(kind, percentage)
+            return Selection(kind, percentage, notion=notion)
         if kind in ("loss", "accuracy", "auc", "profit"):
-            return Selection(kind, _share(value), worth)
+            return Selection(kind, _share(value), worth, notion)
     except ValueError as error:
         raise DataError(f"The selection {shorten(text)!r} is not understood: {error}", field="select") from None
     raise DataError(f"There is no selection {shorten(text)!r}; ask for {_SELECTIONS}.", field="select")
+
+
+def check_notion(name: str) -> None:
+    """Raise unless there is a notion of fairness of this name."""
+    try:
+        get_notion(name)
+    except ValueError as error:
+        raise DataError(str(error), field="notion") from None
 
 
 def parse_gains(text: str | None) -> dict[str, float] | None:
