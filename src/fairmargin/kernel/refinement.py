@@ -41,7 +41,7 @@ Index = NDArray[np.intp]
 _ROUNDS = 100
 _FIRST_WIDTH, _LEAST_WIDTH = 0.1, 1e-4  # of a hinge loss's corner, rounded while the span grows
 _SHRINK = 0.25  # of that width, where the rounding costs more than what the span lacks
-_FIRST_TOL = 1e-3  # to which the first rounded problem is solved, and further ones to
+_FIRST_TOL = 1e-3
 _SOLVED_SHARE = 0.03  # of the gap that rounding and span leave
 _REFERENCE_SHARE = 0.3  # of the tolerance, to which the rounded unconstrained problem is solved
 _AIM = 0.9  # share of the tolerance to refine to: the certificate is computed afresh from the function that predicts
@@ -123,17 +123,18 @@ class _Refinement:
             if bigger is None or corner > worst:
                 width *= _SHRINK
             tol = min(tol, _SOLVED_SHARE * (worst + corner))
-        return self._finish(task, width, worst)
+        return self._finish(task, worst)
 
-    def _finish(self, task: Task, width: float, lacking: float) -> Task:
+    def _finish(self, task: Task, lacking: float) -> Task:
         """Return the task at the end of a refinement, to be solved within what the span leaves of the aim."""
         task = replace(task, feature_map=replace(_span(task), refined=True), tol=self.finest)
         near = task.near
         if task.problem.loss.smooth or near is None or self._needs_reference():
             return task
+        tol = max(self.aim - lacking, self.finest)
         if near.unconstrained is None:
-            near = replace(near, unconstrained=_solve_rounded(task, near.solution, width, self.aim))
-        return replace(task, near=near, tol=max(self.aim - lacking, self.finest))
+            near = replace(near, unconstrained=_solve_rounded(task, near.solution, tol))
+        return replace(task, near=near, tol=tol)
 
     def _needs_reference(self) -> bool:
         """Whether what is asked for is relative to the unconstrained solution, which must be accurate then."""
@@ -209,13 +210,14 @@ def _round_corner(task: Task, width: float) -> Task:
     return task.with_loss(HingeEnvelope(width, task.near.solution.alpha / task.problem.weight))
 
 
-def _solve_rounded(task: Task, solution: Solution, width: float, tol: float) -> Solution:
+def _solve_rounded(task: Task, solution: Solution, tol: float) -> Solution:
     """Return the unconstrained solution with a gap of ``tol``, by rounding the corner less and less from a start."""
     problem = task.problem.unconstrained()
+    width, accuracy = _FIRST_WIDTH, _FIRST_TOL
     while True:
-        rounded = _round_corner(replace(task, near=Outcome(solution, problem), tol=_REFERENCE_SHARE * tol), width)
+        rounded = _round_corner(replace(task, near=Outcome(solution, problem), tol=accuracy), width)
         solution = rounded.solve(rounded.problem.unconstrained(), Start(solution.theta))
-        width *= _SHRINK
+        width, accuracy = _SHRINK * width, min(accuracy, _REFERENCE_SHARE * tol)
         if width < _LEAST_WIDTH or _gap(task, Outcome(solution, problem)) <= tol:
             return solution
 
