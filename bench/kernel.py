@@ -2,7 +2,8 @@
 
     python bench/kernel.py [N ...]          default: 4000 10000 30000
 
-``fit`` and ``predict`` are seconds, ``x`` what they are of libsvm's time (predict: how many times faster).
+``fit`` and ``predict`` are seconds of the processor, ``x`` what they are of libsvm's time (predict: how many times
+faster): medians over rounds in which every classifier has its turn.
 ``excess`` is the training objective over the best known one of that problem, ``peak`` the growth of the process's
 memory while fitting. A row "full kernel" ends within 1e-3 of the optimum with the full kernel, proved; the
 others consider functions of landmarks. Needs the Adult files (see FAIRMARGIN_DATA).
@@ -17,6 +18,8 @@ import sys
 import time
 import tracemalloc
 import warnings
+from functools import partial
+from statistics import median
 
 import numpy as np
 from sklearn.svm import SVC
@@ -26,7 +29,14 @@ from fairmargin.datasets import load_adult
 
 SIZES = (4000, 10_000, 30_000)
 N_TEST = 5000
-TRACED = 10_000  # people up to whom memory is traced, in a second fit
+TRACED = 10_000  # people up to whom memory is traced, in a fit of its own, and rounds are repeated
+ROUNDS = 3
+SETTINGS = {
+    "landmarks": {"refine": False},
+    "landmarks, fair": {"refine": False, "fair": True},
+    "full kernel": {"refine": True},
+    "full kernel, fair": {"refine": True, "fair": True},
+}
 COLUMNS = (
     "people",
     "classifier",
@@ -55,39 +65,64 @@ def main(sizes=SIZES):
 
 
 def compare(n):
-    X, y, z, X_test, y_test, z_test = people(n)
-    svc, fit, _ = timed(lambda: SVC().fit(X, y))
-    scores, predict, _ = timed(lambda: svc.decision_function(X_test))
-    own = svc.decision_function(X)
-    best_free = 0.5 * svc.dual_coef_[0] @ (own[svc.support_] - svc.intercept_[0]) + np.maximum(0, 1 - y * own).sum()
-    rows = [
-        (n, "libsvm", fit, 1.0, predict, 1.0, best_free, "", len(svc.support_), "", *quality(scores, y_test, z_test))
-    ]
-    settings = {
-        "landmarks": {"refine": False},
-        "landmarks, fair": {"refine": False, "fair": True},
-        "full kernel": {"refine": True},
-        "full kernel, fair": {"refine": True, "fair": True},
+    data = people(n)
+    models = {"libsvm": lambda: (SVC(), {})} | {
+        name: partial(make, asked, data[2]) for name, asked in SETTINGS.items()
     }
-    for name, asked in settings.items():
-        rows.append(measure(n, name, dict(asked), (X, y, z), (X_test, y_test, z_test), fit, predict))
+    rounds = [{name: measure(make_model, *data) for name, make_model in models.items()} for _ in range(rounds_of(n))]
+    rows = []
+    for name, make_model in models.items():
+        first = rounds[0][name]
+        fit, predict = (median(r[name][k] for r in rounds) for k in ("fit", "predict"))
+        slower = median(r[name]["fit"] / r["libsvm"]["fit"] for r in rounds)
+        faster = median(r["libsvm"]["predict"] / r[name]["predict"] for r in rounds)
+        peak = "" if n > TRACED or name == "libsvm" else round(memory_of(make_model, *data[:2]) / 1e6)
+        row = n, name, fit, slower, predict, faster, first["objective"], first["rank"], first["support"], peak
+        rows.append((*row, *first["quality"]))
     best = {fair: min(r[6] for r in rows if r[1].endswith("fair") == fair) for fair in (False, True)}
     return [tidy(row, best[row[1].endswith("fair")]) for row in rows]
 
 
-def measure(n, name, asked, train, test, fit_libsvm, predict_libsvm):
-    X, y, z = train
-    fair = asked.pop("fair", False)
-    clf = FairSVC(**asked) if fair else FairSVC(constraint=None, **asked)
-    sensitive = {"sensitive_features": z} if fair else {}
-    clf, fit, _ = timed(lambda: clf.fit(X, y, **sensitive))
-    peak = None
-    if n <= TRACED:
-        *_, peak = timed(lambda: FairSVC(**clf.get_params()).fit(X, y, **sensitive), memory=True)
-    scores, predict, _ = timed(lambda: clf.decision_function(test[0]))
-    ratios = fit, fit / fit_libsvm, predict, predict_libsvm / predict
-    facts = clf.certificate_.objective, clf.rank_, len(clf.support_), "" if peak is None else round(peak / 1e6)
-    return (n, name, *ratios, *facts, *quality(scores, *test[1:]))
+def rounds_of(n):
+    return ROUNDS if n <= TRACED else 1
+
+
+def make(asked, z):
+    """Return a classifier and further arguments of its ``fit``."""
+    asked = dict(asked)
+    if asked.pop("fair", False):
+        return FairSVC(**asked), {"sensitive_features": z}
+    return FairSVC(constraint=None, **asked), {}
+
+
+def measure(make_model, X, y, z, X_test, y_test, z_test):
+    model, sensitive = make_model()
+    _, fit = timed(lambda: model.fit(X, y, **sensitive))
+    scores, predict = timed(lambda: model.decision_function(X_test))
+    objective = libsvms_objective(model, X, y) if isinstance(model, SVC) else model.certificate_.objective
+    return {
+        "fit": fit,
+        "predict": predict,
+        "objective": objective,
+        "rank": getattr(model, "rank_", ""),
+        "support": len(model.support_),
+        "quality": quality(scores, y_test, z_test),
+    }
+
+
+def libsvms_objective(svc, X, y):
+    own = svc.decision_function(X)
+    return 0.5 * svc.dual_coef_[0] @ (own[svc.support_] - svc.intercept_[0]) + np.maximum(0, 1 - y * own).sum()
+
+
+def memory_of(make_model, X, y):
+    """Return the growth of the process's memory while fitting."""
+    model, sensitive = make_model()
+    tracemalloc.start()
+    timed(lambda: model.fit(X, y, **sensitive))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
 
 
 def tidy(row, best):
@@ -101,19 +136,12 @@ def quality(scores, y, z):
     return f"{np.mean(decided == y):.3f}", f"{p_rule(y, decided, sensitive_features=z):.0f}"
 
 
-def timed(work, memory=False):
-    if memory:
-        tracemalloc.start()
-    start = time.perf_counter()
+def timed(work):
+    start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = work()
-    seconds = time.perf_counter() - start
-    peak = 0
-    if memory:
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    return result, seconds, peak
+    return result, time.process_time() - start
 
 
 def people(n):
