@@ -139,7 +139,8 @@ class Path:
         theta = np.tensordot(share, [s.theta for s in known], 1)
         multipliers = np.tensordot(share, [s.multipliers for s in known], 1)
         if smooth:
-            scores = np.tensordot(share, [s.scores for s in known], 1)
+            kind = first.scores.dtype  # scores in float64 would carry every pass of a problem in float32 along
+            scores = np.tensordot(share.astype(kind), [s.scores for s in known], 1)
             return Start(theta, multipliers, first.hessian, scores=scores)
         alpha = self.task.problem.clip_dual(np.tensordot(share, [s.alpha for s in known], 1))
         return Start(theta, multipliers, first.hessian, alpha)
