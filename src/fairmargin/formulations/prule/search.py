@@ -1,10 +1,11 @@
 """The search for the most accurate classifier of the families that keeps the rule.
 
-Each family is searched on its own, so that searching both is never worse than searching one. A family with one
-parameter is looked at on a coarse grid, from the unconstrained classifier on, for as long as its classifiers are
-accurate enough at *some* cut, and then ever closer around the best point. Every candidate is judged at every cut of
-its ranking. Where people are many, candidates are solved only roughly, in single precision where that will do; the
-best are then solved to the tolerance of the task and judged anew.
+The families are searched one after the other, each only where it may beat the best classifier of those before. A
+family with one parameter is looked at on a coarse grid, from the unconstrained classifier on, for as long as its
+classifiers are accurate enough at *some* cut, and then ever closer around the best point. Every candidate is judged
+at every cut of its ranking. Where people are many, candidates are solved only roughly, in single precision where that
+will do. The best are then solved to the tolerance of the task and judged anew, the most promising first, until no
+other promises more.
 
 The scores of the hinge loss crowd at the margins, so that no cut may divide people as the rule asks. The wider its
 corner is rounded, the more they spread: the hinge loss is searched with rounded corners, and a rounded one is
@@ -113,21 +114,31 @@ def find_classifier(task: Task, judge: Judge, free: Solution, path: str) -> Foun
 def _search_families(task: Task, judge: Judge, scouts: list[Scout], path: str, best: Found | None) -> Found | None:
     """Return the best of the classifier given and of those found on the families that ``path`` names."""
     for name in families_of(path, task):
-        best = _better(task, best, _search_family(task, judge, scouts, _LOOKS[name]))
+        least = 0.0 if best is None else best.accuracy
+        best = _better(task, best, _search_family(task, judge, scouts, _LOOKS[name], least))
     return best
 
 
-def _search_family(task: Task, judge: Judge, scouts: list[Scout], look: _Look) -> Found | None:
-    """Return the best classifier of one family; of a rounded corner only where that of the loss itself is worse."""
-    best: Found | None = None
+def _search_family(task: Task, judge: Judge, scouts: list[Scout], look: _Look, least: float) -> Found | None:
+    """Return the best classifier of one family, None where none promises to reach the accuracy ``least``.
+
+    One with a rounded corner is returned only where that of the loss itself is, or promises to be, less accurate.
+    """
+    walks: list[_Walk] = []
     for scout in scouts:
-        walk = _Walk(judge, scout.few, 0.0 if best is None else best.accuracy)
+        walk = _Walk(judge, scout.few, max([least, *(w.most for w in walks)]))
         if scout.task is not task:
             walk.judged(scout.unconstrained)
         look(scout, walk)
-        if scout.task is not task and scout is scouts[0]:  # the loss itself, where its corner is rounded least
-            best = _best_of(task, judge, walk, 1)
-        found = _best_of(scout.task, judge, walk)
+        walks.append(walk)
+    rivals = [(scout.task, walk, _FINALISTS) for scout, walk in zip(scouts, walks, strict=True)]
+    if scouts[0].task is not task:  # the loss itself, where its corner is rounded least
+        rivals.insert(0, (task, walks[0], 1))
+    best: Found | None = None
+    for rival, walk, most in sorted(rivals, key=lambda rival: -rival[1].most):
+        if walk.most < least - walk.reserve / 2 or (best is not None and best.accuracy >= walk.most):
+            break
+        found = _best_of(rival, judge, walk, most)
         best = best if _as_accurate(best, found) else found
     return best
 
@@ -196,9 +207,14 @@ class _Walk:
         self.found: list[Found] = []  # the most accurate first
 
     @property
+    def most(self) -> float:
+        """The highest accuracy found, minus infinity where nothing was."""
+        return self.found[0].accuracy if self.found else -np.inf
+
+    @property
     def worthwhile(self) -> float:
         """The accuracy below which a candidate cannot lead to the best one."""
-        return max(self.found[0].accuracy if self.found else 0.0, self.least) - self.reserve
+        return max(self.most, self.least) - self.reserve
 
     def judged(self, candidate: Candidate) -> tuple[float, float]:
         """Keep a candidate that keeps the rule.
