@@ -112,19 +112,20 @@ class Task:
             return self.region.solve(problem, start, self.accuracy)
         return solve(problem, start=start, accuracy=self.accuracy)
 
-    def roughly(self, tol: float, solution: Solution) -> tuple[Task, Solution]:
-        """Return task and solution for scouting: a wide tolerance, no proofs, single precision where it will do."""
-        smooth = self.smoothed()
-        rough = replace(smooth, tol=max(self.tol, tol), proof=False)
-        if self.region is not None:
-            return rough, solution
-        if smooth is not self:
-            solution = rough.solve(smooth.problem.unconstrained(), Start(solution.theta))
-        twin = in_single_precision(smooth.problem, solution)
-        if twin is None:
-            return rough, solution
-        vectors: dict[str, Any] = {k: getattr(solution, k).astype(np.float32) for k in ("scores", "alpha")}
-        return replace(rough, problem=twin), replace(solution, **vectors)
+    def roughly(self, tol: float, near: Solution, *, in_single: bool) -> tuple[Task, Solution]:
+        """Return the task and its unconstrained solution for scouting: a wide tolerance and no proofs.
+
+        ``near`` is the unconstrained solution or, without a Hessian, that of a similar loss. ``in_single`` allows
+        single precision where it will do.
+        """
+        rough = replace(self, tol=max(self.tol, tol), proof=False)
+        is_solution = near.hessian is not None
+        single = in_single_precision(self.problem, near) if in_single and self.region is None else None
+        if single is not None:
+            rough, near = replace(rough, problem=single[0]), single[1]
+        if is_solution:
+            return rough, near
+        return rough, rough.solve(rough.problem.unconstrained(), Start(near.theta, hessian=near.hessian))
 
     def smoothed(self) -> Task:
         """Return the task with the corner of a hinge loss rounded a little, for which there are faster methods."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from fairmargin.problem import Problem, Solution
 from fairmargin.solvers.contract import Accuracy, Start
 from fairmargin.solvers.curvature import form_hessian, is_well_conditioned
 from fairmargin.solvers.evaluation import evaluate
+from fairmargin.solvers.matrix_free import prefers_products
 from fairmargin.solvers.newton import solve_newton
 
 __all__ = ["Bind", "Rung", "climb", "in_single_precision", "start_near"]
@@ -78,9 +80,18 @@ def climb(problem: Problem, accuracy: Accuracy, bind: Bind | None = None, refere
     return top if top.is_finite else rung
 
 
-def in_single_precision(problem: Problem, solution: Solution) -> Problem | None:
-    """Return the problem in single precision if that is accurate enough near a solution, else None."""
-    return problem.single() if is_well_conditioned(solution.hessian) else None
+def in_single_precision(problem: Problem, near: Solution) -> tuple[Problem, Solution] | None:
+    """Return a problem and a solution near its own in single precision; None where that is not accurate enough.
+
+    The solution is returned with a Hessian, that of the problem if it has none.
+    """
+    if near.hessian is None and not prefers_products(problem):
+        near = _with_hessian(problem, near)
+    twin = problem.single() if is_well_conditioned(near.hessian) else None
+    if twin is None:
+        return None
+    vectors: dict[str, Any] = {k: getattr(near, k).astype(np.float32) for k in ("scores", "alpha")}
+    return twin, replace(near, **vectors)
 
 
 def _samples(problem: Problem, whole: Problem | None) -> list[Problem]:
@@ -130,6 +141,12 @@ def _solve_rung(
     return Rung(first, solve_newton(bound, start=start, accuracy=accuracies[1]))
 
 
+def _with_hessian(problem: Problem, solution: Solution) -> Solution:
+    """Return a solution with the Hessian of a problem there."""
+    point = evaluate(problem, solution.theta, solution.scores)
+    return replace(solution, hessian=form_hessian(problem, point, single=True))
+
+
 def start_near(solution: Solution) -> Start:
     """Return a start at a solution of nearly the same problem, on other rows perhaps: without dual variables."""
     return Start(solution.theta, solution.multipliers, solution.hessian)
@@ -141,11 +158,7 @@ def _share_hessian(sample: Problem, rung: Rung) -> Rung:
     if n < _LIKE_ALL * p or not rung.is_finite:
         return rung
 
-    def renew(solution: Solution) -> Solution:
-        point = evaluate(sample, solution.theta, solution.scores)
-        return replace(solution, hessian=form_hessian(sample, point, single=True))
-
-    first = renew(rung.first)
+    first = _with_hessian(sample, rung.first)
     if rung.second is None or rung.second.theta is rung.first.theta:
         return replace(rung, first=first, second=None if rung.second is None else replace(first))
-    return replace(rung, first=first, second=renew(rung.second))
+    return replace(rung, first=first, second=_with_hessian(sample, rung.second))

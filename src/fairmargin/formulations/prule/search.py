@@ -38,7 +38,6 @@ from fairmargin.formulations.prule.rates import Allowed, SmoothedRates
 from fairmargin.formulations.task import Task
 from fairmargin.losses import SmoothedHingeLoss
 from fairmargin.problem import Solution
-from fairmargin.solvers import Start
 
 __all__ = [
     "Found",
@@ -172,10 +171,7 @@ class Scout:
         task, free = self.task, self.free
         if self.exact:
             return task, free
-        scout = replace(task, tol=max(task.tol, _CLOSE if self.few else _ROUGH), proof=False)
-        if free.hessian is None:  # that of the hinge loss
-            free = scout.solve(task.problem.unconstrained(), Start(free.theta))
-        return (scout, free) if self.few else task.roughly(_ROUGH, free)
+        return task.roughly(_CLOSE if self.few else _ROUGH, free, in_single=not self.few)
 
     @property
     def unconstrained(self) -> Candidate:
