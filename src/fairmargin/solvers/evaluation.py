@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from fairmargin.losses import Loss
 from fairmargin.problem import DualSums, Problem
 
-__all__ = ["Point", "add_gradient", "centre_intercept", "evaluate"]
+__all__ = ["Point", "add_gradient", "centre_intercept", "evaluate", "objective_rounding"]
 
 Array = NDArray[np.float64]
 
@@ -54,7 +55,12 @@ class Point:
     @property
     def rounding(self) -> float:
         """What rounding may do to the objective, a sum in the precision of the scores."""
-        return 50.0 * float(np.finfo(self.scores.dtype).eps) * abs(self.objective)
+        return objective_rounding(self.objective, self.scores.dtype)
+
+
+def objective_rounding(objective: float, precision: Any = float) -> float:
+    """Return what rounding may do to an objective, a sum over all rows in a precision."""
+    return 50.0 * float(np.finfo(precision).eps) * abs(objective)
 
 
 def evaluate(problem: Problem, theta: Array, scores: Array) -> Point:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fairmargin.problem import Certificate, Problem, Solution, support
 from fairmargin.solvers.contract import Start
+from fairmargin.solvers.evaluation import objective_rounding
 from fairmargin.solvers.quadratic_step import DAMPING, LEAST_SHIFT, Factor, constrained_step, find_flat
 from fairmargin.tolerances import PATIENCE
 
@@ -76,7 +77,8 @@ class PiecewiseProblem:
         while True:
             unit = self.problem.gap_unit(value)
             inner = inner_tolerance(gap, tol) * unit
-            end = self._minimise(theta, multipliers, margins, dual, width, inner, max_iter - n_iter)
+            flat = objective_rounding(unit)
+            end = self._minimise(theta, multipliers, margins, dual, width, inner, flat, max_iter - n_iter)
             if end is None:
                 return None
             theta, multipliers, dual = end.theta, end.multipliers, end.dual
@@ -116,9 +118,21 @@ class PiecewiseProblem:
         return gap + float((r * r) @ self.price) + float(np.abs(r) @ self.free)
 
     def _minimise(
-        self, theta: Array, multipliers: Array, margins: Array, a: Array, width: float, tol: float, max_iter: int
+        self,
+        theta: Array,
+        multipliers: Array,
+        margins: Array,
+        a: Array,
+        width: float,
+        tol: float,
+        flat: float,
+        max_iter: int,
     ) -> _Point | None:
-        """Minimise the envelope around ``a`` by Newton's method to a gap of ``tol``; None where that fails."""
+        """Minimise the envelope around ``a`` by Newton's method to a gap of ``tol``; None where that fails.
+
+        A slope within ``flat`` of zero is rounding. The step is taken in full then: it returns to bounds that the
+        point misses by rounding, which may lead uphill by as little.
+        """
         problem = self.problem
         feasible = problem.is_feasible(theta)
         damping, stuck = LEAST_SHIFT, 0
@@ -136,9 +150,11 @@ class PiecewiseProblem:
             hessian[here, here] += problem.ridge
             step, multipliers = constrained_step(problem, theta, gradient, Factor(hessian, damping))
             change = self._margins(step)
-            length = self._length(theta, step, u, change, width, float(gradient @ step)) if feasible else 1.0
-            stuck = stuck + 1 if length <= 0.0 else 0
-            damping = damping * DAMPING if stuck else max(damping / DAMPING, LEAST_SHIFT)
+            start = float(gradient @ step)
+            is_flat = abs(start) <= flat
+            length = 1.0 if is_flat or not feasible else self._length(theta, step, u, change, width, start)
+            stuck = stuck + 1 if is_flat or length <= 0.0 else 0
+            damping = damping * DAMPING if length <= 0.0 else max(damping / DAMPING, LEAST_SHIFT)
             theta = theta + length * step
             margins = margins + length * change
             feasible = feasible or length >= 1.0
