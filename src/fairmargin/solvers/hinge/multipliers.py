@@ -65,12 +65,11 @@ def solve_multipliers(problem: Problem, *, start: Start | None = None, accuracy:
     if problem.loss.name != "hinge":
         raise ValueError(f"The method of multipliers is for the hinge loss, not the {problem.loss.name} loss.")
     accuracy = Accuracy() if accuracy is None else accuracy
-    if start is not None and start.alpha is not None:
-        known = _known(problem, start, accuracy)
-        if known.certificate.status == "solved":
-            return known
+    known = _known(problem, start, accuracy)
+    if known is not None:
+        return known
     state, margins, reach = _begin(problem, start, accuracy)
-    joined = nobody = np.empty(0, dtype=np.intp)
+    joined = np.empty(0, dtype=np.intp)
     while True:
         near = find_near(margins, reach, problem.design.shape[1], joined)
         is_most = len(near) > 0.7 * len(margins) or len(near) < problem.design.shape[1]
@@ -80,11 +79,9 @@ def solve_multipliers(problem: Problem, *, start: Start | None = None, accuracy:
         solution = _solve_near(problem, state, near, margins, accuracy)
         if solution is not None and solution.certificate.status == "solved":
             return solution
-        crossed = nobody if solution is None else find_crossed(margins, problem.y * solution.scores, near)
-        if 0 < len(crossed) <= _FEW_CROSSED * len(near):
-            joined = np.concatenate([near, crossed])
-        else:
-            joined, reach = nobody, max(reach / _REACH, _REACH)
+        joined = _join(problem, solution, margins, near)
+        if not len(joined):
+            reach = max(reach / _REACH, _REACH)
         if solution is None or (not len(joined) and solution.certificate.gap > COARSE):
             state = before  # so many have crossed that this round was in vain
         else:
@@ -92,14 +89,26 @@ def solve_multipliers(problem: Problem, *, start: Start | None = None, accuracy:
             state.width = max(state.width, _WARM_WIDTH)
 
 
-def _known(problem: Problem, start: Start, accuracy: Accuracy) -> Solution:
-    """Return a start that knows its dual variables as a solution."""
-    assert start.alpha is not None
+def _known(problem: Problem, start: Start | None, accuracy: Accuracy) -> Solution | None:
+    """Return a start that knows its dual variables as a solution, if it is one already."""
+    if start is None or start.alpha is None:
+        return None
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
     scores, alpha = problem.design.matvec(start.theta), np.clip(start.alpha, 0.0, problem.weight)
     sums = problem.dual_sums(scores, alpha)
     proof = problem.certify(start.theta, multipliers, scores, sums, tol=accuracy.tol, n_iter=max(1, start.n_iter))
+    if proof.status != "solved":
+        return None
     return Solution(start.theta, multipliers, scores, problem.balanced(alpha, multipliers, sums), proof)
+
+
+def _join(problem: Problem, solution: Solution | None, margins: Array, near: Index) -> Index:
+    """Return the rows ``near`` the margin and those that crossed it, where these are few; else none."""
+    if solution is not None:
+        crossed = find_crossed(margins, problem.y * solution.scores, near)
+        if 0 < len(crossed) <= _FEW_CROSSED * len(near):
+            return np.concatenate([near, crossed])
+    return np.empty(0, dtype=np.intp)
 
 
 def _begin(problem: Problem, start: Start | None, accuracy: Accuracy) -> tuple[_Rounds, Array, float]:
