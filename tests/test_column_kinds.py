@@ -73,7 +73,7 @@ def test_on_the_command_line(frame, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert run(["train", "-", *ask, "--verbose"]) == 0
     out = capsys.readouterr().out
-    assert "if they are codes, give --categorical" in out
+    assert "If these are codes, give --categorical" in out
     assert "leave identifiers out (--exclude)" in out
     assert "'height' was taken as a number" in out
     (tmp_path / "d.csv").write_text(text)

@@ -176,7 +176,9 @@ class Comparison:
         others = counted.rest(index) if base is None else counted.group(base)
         if others is None:  # nobody of the reference group counts
             return replace(row, finding=TOO_FEW)
-        return self._compared(row, side, others, both=base is None)
+        # Of two groups each is the other's rest: whichever is the reference, neither may be far below the other.
+        both = base is None or (self.method == "one_vs_rest" and len(counted.counts.categories) == 2)
+        return self._compared(row, side, others, both=both)
 
     def _compared(self, row: Group, side: Side, others: Side, *, both: bool) -> Group:
         """Compare a group with others; ``both`` if these may not be worse off either."""
@@ -187,8 +189,8 @@ class Comparison:
         if others.positives == 0:
             return row if side.positives == 0 or not both else replace(row, rule=0.0, ratio=math.inf)
         ratio, more, fewer = (_ratio(side, others, step) for step in (0, 1, -1))
-        towards = 1 if ratio <= 100.0 else -1
-        flipped = _ratio(side, others, towards, -towards)
+        towards = 1 if ratio < 100.0 else -1
+        flipped = ratio if ratio == 100.0 else _ratio(side, others, towards, -towards)
         low, high = ratio_interval(side.k, side.n, others.k, others.n, self.confidence)
         rules = [_two_sided(value) if both else value for value in (ratio, more, fewer, flipped)]
         return replace(
@@ -197,10 +199,10 @@ class Comparison:
             ratio=ratio,
             ratio_low=100.0 * low,
             ratio_high=100.0 * high,
-            ratio_one_more=more,
+            ratio_one_more=more if side.positives < side.people else None,
             ratio_one_fewer=fewer,
             one_decision_matters=min(rules[:3]) < self.threshold <= max(rules[:3]),
-            ratio_flipped=None if math.isinf(flipped) else flipped,
+            ratio_flipped=None if math.isinf(flipped) or ratio == 100.0 else flipped,
             flip_matters=(rules[0] < self.threshold) != (rules[3] < self.threshold),
             flip_reverses=(ratio < 100.0 <= flipped) or (ratio > 100.0 >= flipped),
         )

@@ -19,6 +19,7 @@ _OPTIONS = {
     "scale the features or lower C": "leave --scale on, or lower --C",
     "exclude identifiers.": "leave identifiers out (--exclude).",
     "if they are codes, make it categorical": "if they are codes, give --categorical",
+    "If these are codes, make them categorical": "If these are codes, give --categorical",
     "Lower C, merge": "Lower --C, merge",
     "Lower C, or merge": "Lower --C, or merge",
     "merge rare categories": "merge rare categories (--min-frequency)",

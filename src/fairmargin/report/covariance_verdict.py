@@ -74,7 +74,7 @@ def judge_covariances(
     measured = rows if test is None else _rows(_compared(bound, test[0]), test[1], asked, min_people)
     measured = [r for r in measured if np.isfinite(r["limit"])]
     found: dict[str, Any] = {"kind": "covariance", "asked": None, "requested": True, "covariances": measured}
-    found |= {key: screen[key] for key in ("p_rule", "low", "high", "margin", "below")}
+    found |= {key: screen[key] for key in ("p_rule", "low", "high", "margin", "below", "not_judged")}
     found |= {"screen": {key: screen[key] for key in ("status", "asked", "p_rule")}}
     if screen["status"] == NO_VERDICT or not measured:
         return found | {key: screen[key] for key in ("status", "headline", "passes", "sure", "for_whom")}

@@ -58,7 +58,7 @@ def judge_differences(
         ``high`` are shares, and ``below`` are the groups that are further apart from others than asked.
     """
     found: dict[str, Any] = {"kind": "difference", "asked": limit, "requested": True, "difference": None}
-    found |= {"p_rule": None, "low": None, "high": None, "margin": None, "below": []}
+    found |= {"p_rule": None, "low": None, "high": None, "margin": None, "below": [], "not_judged": not_judged(audit)}
     nothing = no_verdict(audit, subject)
     if nothing is not None:
         return found | nothing

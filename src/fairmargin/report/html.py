@@ -26,6 +26,21 @@ _HERE = Path(__file__).parent
 # Tables that the page shows as drawings, or elsewhere.
 _DRAWN = (RATES, "Scores of the proposed model by group", "What was tried")
 
+# Columns of tables that "How to read this" explains, by the place there; the last ones only where a model is shown.
+_MODELLED = {"AUC": "auc", "KS": "auc", "SMD": "auc", "gain / lose": "gain", "no limit": "no-limit"}
+_TERMS = {
+    "ratio": "ratio",
+    "p%-rule": "ratio",
+    "p%-rule (AIR)": "ratio",
+    "common ratio": "ratio",
+    "95% interval": "interval",
+    "p (adj.)": "chance",
+    "odds ratio": "odds",
+    "common odds ratio": "odds",
+    "CV score": "cv",
+    **_MODELLED,
+}
+
 _EXPLORED = ("unconstrained", "curves", "answers")
 
 
@@ -60,6 +75,9 @@ def to_html(summary: Mapping[str, Any]) -> str:
         sections=[section for section in all_sections(summary) if section.title not in _DRAWN],
         tried=candidate_section(summary["candidates"], limits) if explored else None,
         findings=FINDINGS,
+        terms=_TERMS
+        if explored or "proposal" in summary
+        else {key: _TERMS[key] for key in _TERMS if key not in _MODELLED},
         css=Markup(_read("report.css")),
         plotly=Markup(scripts[0]),
         script=Markup(scripts[1]),

@@ -64,9 +64,11 @@ def describe_proposal(
     scores, free = scored["test"], comparison.scores["test"]
     options: dict[str, Any] = {"threshold": asked.threshold, "y_true": part.y, "notion": asked.notion}
     audited = audit_part(study, (scores >= 0).astype(int), part, scores=scores, **options)
-    unconstrained = audit_part(study, (free >= 0).astype(int), part, **options)
+    references = _references(audited, part)
+    unconstrained = audit_part(study, (free >= 0).astype(int), part, reference=references, **options)
     # Labels have selection rates; they have no errors.
-    labels = None if asked.notion.needs_labels else audit_part(study, part.y, part, threshold=asked.threshold)
+    options = {"threshold": asked.threshold, "reference": references}
+    labels = None if asked.notion.needs_labels else audit_part(study, part.y, part, **options)
     verdict = _verdict(asked, plain(audited.to_dict()), comparison, scored, last_step(classifier))
     cost = _cost(scores >= 0, free >= 0, part, details, before) | {"p_rule_before": _lowest(unconstrained)}
     groups = _rates(labels, unconstrained, audited, details)
@@ -100,8 +102,17 @@ def _verdict(
     return judge_covariances(asked.bound, train=train, test=test, **options)
 
 
+def _references(found: Audit, part: Part) -> dict[str, str]:
+    """Return the reference group of each attribute, so that other tables compare with the same group.
+
+    Under several conditions an attribute has several, and every table names its own.
+    """
+    return {a.name: a.reference for a in found.attributes if a.reference != REST and a.name in part.sensitive}
+
+
 def _lowest(found: Audit) -> float | None:
-    return None if found.lowest is None else found.lowest.rule
+    """Return the lowest p%-rule of any attribute, whichever group is the reference."""
+    return min((a.p_rule for a in found.attributes if a.p_rule is not None), default=None)
 
 
 def _cost(
@@ -178,9 +189,10 @@ def _lines(
 
 def _cost_in_words(cost: Mapping[str, Any]) -> str:
     low, high = points(cost["difference_low"]), points(cost["difference_high"])
+    now, before = round(100 * cost["accuracy"], 1), round(100 * cost["accuracy_before"], 1)
     said = [
-        f"Accuracy is {percent(cost['accuracy'])} instead of {percent(cost['accuracy_before'])} without a limit on "
-        f"unfairness: {points(cost['difference'])} points (95% interval {low} to {high}).",
+        f"Accuracy is {now:.1f}% instead of {before:.1f}% without a limit on unfairness: "
+        f"{points((now - before) / 100)} points (95% interval {low} to {high}).",
     ]
     if cost["auc"] is not None and cost["auc_before"] is not None:
         said.append(f"AUC is {cost['auc']:.3f} instead of {cost['auc_before']:.3f}.")

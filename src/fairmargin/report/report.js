@@ -83,7 +83,6 @@
     const body = $("groups");
     body.replaceChildren();
     let attribute = null;
-    const top = Math.max(...everything().flatMap((p) => p.test.groups.map((g) => g.rate)), 1e-9);
     point.test.groups.forEach((group, k) => {
       if (group.attribute !== attribute) {
         attribute = group.attribute;
@@ -96,8 +95,8 @@
       }
       const row = element("tr"), before = free.test.groups[k], bar = element("div", undefined, "bar");
       const now = element("i"), then = element("b"), cell = element("td", undefined, "wide");
-      now.style.width = (100 * group.rate) / top + "%";
-      then.style.left = (100 * before.rate) / top + "%";
+      now.style.width = 100 * group.rate + "%";
+      then.style.left = 100 * before.rate + "%";
       bar.setAttribute("aria-hidden", "true");
       bar.append(now, then);
       cell.append(bar);

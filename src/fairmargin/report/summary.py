@@ -257,7 +257,10 @@ def frontier_summary(
         _curve(key, words, [details[c.key] for c in fitted if c.origin == key]) for key, words in CURVES.items()
     ]
     features = study.train.frame[[column.name for column in study.encoder.columns]]
-    labels = audit_part(study, study.train.y, study.train, features=features)
+    known = {name: set(column.astype(str)) for name, column in study.train.sensitive.items()}
+    references = {a["name"]: a["reference"] for a in proposal["audit"]["attributes"]}
+    references = {name: group for name, group in references.items() if group in known.get(name, ())}
+    labels = audit_part(study, study.train.y, study.train, features=features, reference=references)
     said = [*study.warnings, *warnings, *_of_points(curves, answers), *_small(proposal["audit"])]
     said += _not_reached(selection, rows[chosen], before)
     summary = _head("frontier", title, {**study.settings, **settings}, [*study.notes, *notes], said)

@@ -80,7 +80,7 @@ def judge(
     """
     groups = [(a, g) for a in audit["attributes"] for g in a["groups"] if is_judged(g)]
     found: dict[str, Any] = {"kind": "p-rule", "asked": asked, "requested": requested, "p_rule": None}
-    found |= {"low": None, "high": None, "margin": None, "below": []}
+    found |= {"low": None, "high": None, "margin": None, "below": [], "not_judged": not_judged(audit)}
     of, counted = rate_in_words(audit), audit["counted"]
     rule = f"{asked:g}%-rule{of}"
     nothing = no_verdict(audit, subject)
@@ -172,7 +172,8 @@ def _limits(
     corrected = _corrected(attribute, group, count) if count > 1 and not audit["weighted"] else bounds
     if audit["weighted"] and count > 1:
         corrected = [0.0, math.inf]  # effective counts of several groups do not add up
-    against_rest = attribute["reference"] == REST
+    of_two = audit["method"] == "one_vs_rest" and len(attribute["groups"]) == 2  # each is the other's rest
+    against_rest = attribute["reference"] == REST or of_two
     turned = against_rest and _inverse(bounds[1]) < bounds[0]  # it is the others who may be far below
     kept = ("attribute", "group", "people", "rate", "ratio", "rule", "finding", "difference")
     return {
@@ -180,6 +181,7 @@ def _limits(
         "low": min(bounds[0], _inverse(bounds[1])) if against_rest else bounds[0],
         "high": _upper(bounds, against_rest),
         "corrected": _upper(corrected, against_rest),
+        "corrected_limits": [_inverse(corrected[1]), _inverse(corrected[0])] if turned else corrected,
         "ratio_limits": [_inverse(bounds[1]), _inverse(bounds[0])] if turned else bounds,
         "turned": turned,
         "reference": attribute["reference"],
@@ -255,12 +257,16 @@ def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_o
     by = {PASSES: "low", PASSES_MAYBE: "low", FAILS_MAYBE: "rule", FAILS: "corrected"}[status]
     shown = min(judged, key=lambda g: (g[by], g["rule"]))
     span = _span(shown, held_out, count, asked)
+    if status == FAILS_MAYBE and len(judged) > 1:
+        low, high = shown["corrected_limits"]
+        limits = interval(low, high if math.isfinite(high) else None, beside=(asked,))
+        span += f" Corrected for {len(judged)} comparisons at once it is {limits}."
     if held_out is False:
         return f"{span} Nobody was held out. On the people a model was trained on, a rule says little about others."
     said = {
         PASSES: f"The intervals of all groups judged lie above {asked:g}%. Chance is an unlikely reason.",
         PASSES_MAYBE: f"It reaches below {asked:g}%. These people are too few to be sure.",
-        FAILS_MAYBE: f"An interval reaches {asked:g}% when all groups are taken together. The data do not settle it.",
+        FAILS_MAYBE: f"That reaches {asked:g}%: the data do not settle it.",
         FAILS: f"It lies below {asked:g}%, even corrected for the number of groups. Chance is an unlikely reason.",
     }
     return f"{span} {said[status]}"

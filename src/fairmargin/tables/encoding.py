@@ -246,6 +246,7 @@ class TableEncoder:
         notes: list[str] = []
         taken: list[str] = []
         suspects: list[str] = []
+        codes: dict[str, int] = {}
         for name in frame.columns:
             kind, reason = _kind(frame[name], name in categorical, name in numeric)
             column, said = _fit_column(frame[name], kind, least, max_levels, scale)
@@ -253,10 +254,12 @@ class TableEncoder:
             if column is not None:
                 columns.append(column)
                 taken.append(f"{shorten(name)!r} {TAKEN_AS} {_WORDS[kind]}: {reason}.")
-                suspects += [] if name in numeric or name in categorical else _suspicions(frame[name], kind)
+                if kind == NumberColumn.kind and name not in numeric:
+                    suspects += _identifier(frame[name])
+                    codes |= _codes(frame[name])
         if not columns:
             raise DataError("No feature is left to learn from: all columns are constant or left out.")
-        return cls(tuple(columns), tuple(notes), tuple(taken), tuple(suspects))
+        return cls(tuple(columns), tuple(notes), tuple(taken), (*suspects, *_codes_in_words(codes)))
 
     @property
     def feature_names(self) -> list[str]:
@@ -353,23 +356,41 @@ def _kind(column: pd.Series, is_category: bool, is_number: bool) -> tuple[str, s
     return CategoryColumn.kind, "it holds truth values" if pd.api.types.is_bool_dtype(column) else "it holds text"
 
 
-def _suspicions(column: pd.Series, kind: str) -> list[str]:
-    """Return a sentence on a column of numbers that looks like codes of categories, or like an identifier."""
-    if kind != NumberColumn.kind:
-        return []
+def _whole_numbers(column: pd.Series) -> int:
+    """Return how many different numbers a column has if all of them are whole, else 0."""
     values = _numbers(column)
     values = values[~np.isnan(values)]
-    if not np.all(values == np.rint(values)):
+    return len(np.unique(values)) if np.all(values == np.rint(values)) else 0
+
+
+def _identifier(column: pd.Series) -> list[str]:
+    """Return a sentence on a column of numbers that looks like an identifier."""
+    if _whole_numbers(column) != len(column) or len(column) < _MIN_IDENTIFIERS:
         return []
-    distinct, label = len(np.unique(values)), shorten(column.name)
-    if distinct == len(column) >= _MIN_IDENTIFIERS:
-        return [f"{label!r} has another whole number for everybody and is taken as a number: exclude identifiers."]
-    if 2 < distinct <= _MOST_CODES:
+    label = shorten(column.name)
+    return [f"{label!r} has another whole number for everybody and is taken as a number: exclude identifiers."]
+
+
+def _codes(column: pd.Series) -> dict[str, int]:
+    """Return the number of different values of a column of numbers that looks like codes of categories."""
+    distinct = _whole_numbers(column)
+    is_identifier = distinct == len(column) >= _MIN_IDENTIFIERS
+    return {shorten(column.name): distinct} if 2 < distinct <= _MOST_CODES and not is_identifier else {}
+
+
+def _codes_in_words(codes: Mapping[str, int]) -> list[str]:
+    """Return one sentence on all columns that may be codes."""
+    if len(codes) < 2:
         return [
             f"{label!r} has {distinct} different whole numbers and is taken as a number: if they are codes, make it "
             "categorical."
+            for label, distinct in codes.items()
         ]
-    return []
+    listed = ", ".join(f"{label!r} ({distinct})" for label, distinct in codes.items())
+    return [
+        f"{len(codes)} columns have few different whole numbers and are taken as numbers: {listed}. If these are "
+        "codes, make them categorical."
+    ]
 
 
 def _fit_column(
