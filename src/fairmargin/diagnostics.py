@@ -7,13 +7,13 @@ how concentrated the change of the covariance is, and by how much the disparity 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.caller import warn
 from fairmargin.exceptions import CovarianceWarning, TrivialClassifierWarning
 
 __all__ = [
@@ -104,11 +104,10 @@ def warn_if_constant(before: Array, after: Array) -> None:
     """Warn if the scores ``after`` decide the same for everybody and those ``before``, unconstrained, do not."""
     accepted = after >= 0
     if accepted.all() == accepted.any() and (before >= 0).all() != (before >= 0).any():
-        warnings.warn(
+        warn(
             f"Under the constraint the classifier {'accepts' if accepted[0] else 'refuses'} everybody, which the "
             "unconstrained one does not. Allow a larger bound, merge small groups, or add features.",
             TrivialClassifierWarning,
-            stacklevel=4,
         )
 
 
@@ -116,11 +115,10 @@ def warn_if_flat(before: Array, after: Array) -> None:
     """Warn if predictions ``after`` hardly differ between people and those ``before``, unconstrained, do."""
     spread = float(np.std(before))
     if spread > 0.0 and float(np.std(after)) < _FLAT * spread:
-        warnings.warn(
+        warn(
             "Under the constraint the regressor predicts nearly the same for everybody, which the unconstrained one "
             "does not. Allow a larger bound, merge small groups, or add features.",
             TrivialClassifierWarning,
-            stacklevel=3,
         )
 
 
@@ -141,10 +139,9 @@ def warn_if_bought(movement: Movement, labels: list[tuple[Any, ...]], *, has_rul
     for k in np.flatnonzero(find_bought(movement)):
         name, *category = labels[k]
         where = ", ".join([repr(category[0]), *map(str, category[1:])])
-        warnings.warn(
+        warn(
             f"The covariance with {name!r} ({where}) was cut by {movement.covariance_cut[k]:.0%}, but the "
             f"disparity of the decisions only by {max(movement.decision_cut[k], 0.0):.0%}: 1% of the people "
             f"carry {movement.concentration[k]:.0%} of the change. {advice}",
             CovarianceWarning,
-            stacklevel=4,
         )

@@ -11,7 +11,6 @@ In the p%-rule the points are the most accurate classifiers that one search find
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from fairmargin.base import FairClassifier
+from fairmargin.caller import warn
 from fairmargin.constraints import Constraint, CovarianceBound, PRuleBound
 from fairmargin.exceptions import InfeasibleError, TrivialClassifierWarning
 from fairmargin.formulations import Outcome, Task
@@ -245,11 +245,10 @@ class LevelPoints(_Points):
             listed = ", ".join(f"{level:.4g}%" for level in self._constant)
             below = self.levels[: -self._trailing] if self._trailing else []
             ends = f" The frontier ends at {below[-1]:.4g}%." if below else ""
-            warnings.warn(
+            warn(
                 f"Deciding the same for everybody is the most accurate that was found at {listed} of the p%-rule."
                 f"{ends}",
                 TrivialClassifierWarning,
-                stacklevel=3,
             )
 
     def _reached(self, accepted: NDArray[np.bool_]) -> float:

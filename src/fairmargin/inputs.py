@@ -10,8 +10,9 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-__all__ = ["check_container", "describe_type", "is_dask_frame"]
+__all__ = ["check_container", "check_no_missing", "describe_type", "is_dask_frame"]
 
 _ARRAY_LIKE = ("shape", "__array__", "__array_interface__", "__dataframe__", "__arrow_c_stream__")
 
@@ -26,12 +27,23 @@ def check_container(values: Any, name: str) -> None:
     """Raise unless ``values`` is an array, series, frame or list, without masked entries."""
     sequence = isinstance(values, list | tuple | range)
     if not sequence and (isinstance(values, type) or not any(hasattr(values, a) for a in _ARRAY_LIKE)):
-        raise ValueError(f"{name} must be an array, series, frame or list, got {describe_type(values)}.")
+        lazy = "; call .collect() to read it" if hasattr(values, "collect") else ""
+        raise ValueError(f"{name} must be an array, series, frame or list, got {describe_type(values)}{lazy}.")
     if getattr(values, "shape", None) == ():
         raise ValueError(f"{name} must have one entry for each person, got the single value {values!r}.")
     _check_masks(values, name)
     if sequence:
         _check_entries(values, name)
+
+
+def check_no_missing(values: Any, name: str) -> None:
+    """Raise where entries are None, nan or the like, with their number."""
+    entries = np.asarray(values)
+    if entries.dtype.kind in "fO" and (missing := int(pd.isna(entries).sum())):
+        raise ValueError(
+            f"{name} contains NaN: {missing} of {entries.size} values are missing; leave these people out, or fill "
+            "the values in."
+        )
 
 
 def _check_masks(values: Any, name: str) -> None:

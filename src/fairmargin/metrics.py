@@ -16,7 +16,6 @@ no positive decision and another has one, the ratio is 0.
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
 
+from fairmargin.caller import warn
 from fairmargin.decisions import GroupCounts, count_groups, highest_difference, least_ratio
 from fairmargin.frames import in_library_of
 from fairmargin.inputs import check_container
@@ -316,8 +316,8 @@ def _weights(sample_weight: Any, like: Array) -> Array:
     return weight
 
 
-def _positive_label(y_true: Any, decisions: NDArray[Any], pos_label: Any, stacklevel: int = 5) -> Any:
-    """Return the label of positive decisions; ``stacklevel`` of a warning about it counts up to a metric's caller."""
+def _positive_label(y_true: Any, decisions: NDArray[Any], pos_label: Any) -> Any:
+    """Return the label of positive decisions."""
     labels = set(np.unique(decisions).tolist())
     if y_true is not None:
         labels |= set(np.unique(column_or_1d(y_true)).tolist())
@@ -330,7 +330,7 @@ def _positive_label(y_true: Any, decisions: NDArray[Any], pos_label: Any, stackl
     if (1 in labels and labels <= {-1, 0, 1}) or labels in ({0}, {-1}):
         return 1
     if len(labels) == 2:
-        return favourable_class(np.array(sorted(labels)), None, stacklevel=stacklevel)
+        return favourable_class(np.array(sorted(labels)), None)
     raise ValueError(f"Cannot tell which of the labels {sorted(map(str, labels))} is positive; give pos_label.")
 
 
@@ -359,10 +359,9 @@ def _nobody_accepted(counts: list[GroupCounts], zero_division: float | Literal["
     if zero_division != "warn":
         return float(zero_division)
     names = ", ".join(repr(c.name) for c in counts)
-    warnings.warn(
+    warn(
         f"Nobody gets the positive decision: the p%-rule for {names} is 0/0 and 100 is returned. "
         "Set zero_division to choose another answer.",
         UndefinedMetricWarning,
-        stacklevel=3,
     )
     return 100.0

@@ -7,7 +7,6 @@ Every column keeps its attribute and category, by which all results are labelled
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fairmargin.caller import warn
 from fairmargin.inputs import check_container
 from fairmargin.membership import Membership
 
@@ -292,11 +292,10 @@ def _is_number(column: pd.Series) -> bool:
 def _warn_of_codes(name: str, column: pd.Series, distinct: int) -> None:
     """Warn of a handful of whole numbers, which may be codes of categories: their covariance would mean little."""
     if pd.api.types.is_integer_dtype(column) and distinct <= 10:
-        warnings.warn(
+        warn(
             f"The sensitive attribute {name!r} holds {distinct} different whole numbers and is treated as a "
             "number; if they are codes of groups, convert the column to strings or to a categorical.",
             UserWarning,
-            stacklevel=2,
         )
 
 

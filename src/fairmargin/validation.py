@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,9 +18,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
+from fairmargin.caller import warn
 from fairmargin.categories import CodedMatrix, columns_of_text
 from fairmargin.exceptions import DisparateTreatmentError, FavourableClassWarning
-from fairmargin.inputs import check_container
+from fairmargin.inputs import check_container, check_no_missing
 from fairmargin.sensitive import Attribute, Sensitive, encode_sensitive
 
 __all__ = [
@@ -219,6 +219,7 @@ def validate_people(
     check_container(X, "X")
     if y is not None:  # scikit-learn has a good message for that
         check_container(y, "y")
+        check_no_missing(y, "y")
     if sample_weight is not None and not isinstance(sample_weight, Real):
         check_container(sample_weight, "sample_weight")
     for name, other in (("y", y), ("sensitive_features", sensitive_features)):
@@ -299,25 +300,23 @@ def _binary_labels(y: Any) -> tuple[NDArray[Any], Array]:
 
 def _favourable(classes: NDArray[Any], signed: Array, pos_label: Any, *, ask: bool) -> tuple[NDArray[Any], Array]:
     """Put the favourable class second; where none is named and ``ask``, warn unless the labels tell which it is."""
-    positive = favourable_class(classes, pos_label, ask=ask, stacklevel=6)
+    positive = favourable_class(classes, pos_label, ask=ask)
     return (classes, signed) if positive == classes[1] else (classes[::-1], -signed)
 
 
-def favourable_class(classes: NDArray[Any], pos_label: Any, *, ask: bool = True, stacklevel: int = 3) -> Any:
+def favourable_class(classes: NDArray[Any], pos_label: Any, *, ask: bool = True) -> Any:
     """Return ``pos_label``, which must be among the classes, or the second of the two.
 
-    Where none is named and ``ask``, a ``FavourableClassWarning`` is given unless the labels tell which it is;
-    ``stacklevel`` counts from this function, as in :func:`warnings.warn`.
+    Where none is named and ``ask``, a ``FavourableClassWarning`` is given unless the labels tell which it is.
     """
     labels = classes.tolist()
     if pos_label is None:
         if ask and labels not in _PLAIN_LABELS:
             negative, positive = labels
-            warnings.warn(
+            warn(
                 f"{positive!r} is taken as the favourable class and {negative!r} as the other, as they are sorted; "
                 "name the favourable class with pos_label.",
                 FavourableClassWarning,
-                stacklevel=stacklevel,
             )
         return classes[1]
     if pos_label not in labels:

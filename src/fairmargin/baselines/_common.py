@@ -201,14 +201,14 @@ def _encode_labels(y: Any, X: Any) -> tuple[np.ndarray, np.ndarray]:
     return codes, classes
 
 
-def encode_favourable(y: Any, X: Any, pos_label: Any, *, depth: int = 1) -> tuple[np.ndarray, np.ndarray]:
+def encode_favourable(y: Any, X: Any, pos_label: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return 1 for the favourable class and 0 for the other (n,), and the classes (2,), the favourable one second.
 
-    It is ``pos_label`` or, by default, the later class in sorted order; with a ``FavourableClassWarning``, for the
-    caller of ``fit``, where the labels do not tell. ``fit`` is ``depth`` calls above this function.
+    It is ``pos_label`` or, by default, the later class in sorted order; with a ``FavourableClassWarning``
+    where the labels do not tell.
     """
     codes, classes = _encode_labels(y, X)
-    favourable = favourable_class(classes, pos_label, stacklevel=3 + depth)
+    favourable = favourable_class(classes, pos_label)
     return (codes, classes) if favourable == classes[1] else (1 - codes, classes[::-1])
 
 

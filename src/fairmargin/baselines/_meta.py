@@ -128,7 +128,7 @@ class RankingClassifier(PreparedClassifier):
     def _rank(self, X: Any, y: Any, sensitive_features: Any) -> RankedPeople:
         """Check the arguments of ``fit``, train the ranker and return what it makes of the people."""
         strength = check_share(self.strength, "strength")
-        label, classes = encode_favourable(y, X, self.pos_label, depth=2)
+        label, classes = encode_favourable(y, X, self.pos_label)
         groups, group = Groups.learn(sensitive_features, X, method=type(self).__name__)
         totals = cell_totals(group, label, groups, classes)
         self.ranker_ = clone(self.estimator if self.ranker is None else self.ranker).fit(X, y)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from fairmargin.baselines._frames import is_number, read_features
+from fairmargin.caller import warn
 from fairmargin.validation import check_count, check_number
 
 __all__ = ["Balance", "DiscreteFeatures", "Discretiser", "LogLikelihoods", "balance", "log_odds", "read_discrete"]
@@ -166,11 +166,10 @@ def balance(
         if (moved <= 0).any() or n_iter == max_iter:
             break
         counts = moved
-    warnings.warn(
+    warn(
         f"Balancing ended after {n_iter} steps with a difference of {discrimination:.3g} between the groups' "
         "positive shares in the training data; no count can be moved further, or max_iter is too small.",
         ConvergenceWarning,
-        stacklevel=4,
     )
     return Balance(counts, discrimination, n_iter)
 

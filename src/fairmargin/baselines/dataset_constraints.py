@@ -5,7 +5,6 @@ Goh, G., Cotter, A., Gupta, M. and Friedlander, M. (2016), Satisfying real-world
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fairmargin.baselines._common import Capabilities, Groups, cell_totals, encode_favourable
 from fairmargin.baselines._meta import ScoredClassifier
 from fairmargin.baselines._two_sided import minimise_two_sided
+from fairmargin.caller import warn
 from fairmargin.decisions import Population, least_ratio
 from fairmargin.sensitive import Attribute, read_columns
 from fairmargin.validation import check_count, check_flag, check_number
@@ -268,8 +268,9 @@ class DatasetConstraints(ScoredClassifier):
             w, b = point.w, point.b
             objectives.append(objective)
         else:
-            warnings.warn(
-                f"DatasetConstraints did not converge in {self.max_iter} rounds.", ConvergenceWarning, stacklevel=3
+            warn(
+                f"DatasetConstraints did not converge in {self.max_iter} rounds.",
+                ConvergenceWarning,
             )
         self.objectives_, self.n_iter_ = np.array(objectives), len(objectives) - 1
         return w, b

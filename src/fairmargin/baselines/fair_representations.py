@@ -5,7 +5,6 @@ Zemel, R., Wu, Y., Swersky, K., Pitassi, T. and Dwork, C. (2013), Learning fair 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -19,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
 from fairmargin.baselines._meta import AwareClassifier
+from fairmargin.caller import warn
 from fairmargin.exceptions import TrivialClassifierWarning
 from fairmargin.validation import check_count, check_flag, check_number
 
@@ -260,10 +260,9 @@ class FairRepresentations(AwareClassifier):
         best = min((self._search(trial, theta, max_iter) for theta in starts), key=lambda solution: solution.fun)
         solution = self._search(objective, best.x, max_iter)
         if solution.status == 1:
-            warnings.warn(
+            warn(
                 f"FairRepresentations did not converge in {solution.nit} iterations; increase max_iter.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return solution
 
@@ -274,10 +273,9 @@ class FairRepresentations(AwareClassifier):
     def _warn_if_constant(self, X: np.ndarray, group: np.ndarray) -> None:
         accepted = self.outputs_ @ self._memberships(X, group) >= 0.5
         if accepted.all() or not accepted.any():
-            warnings.warn(
+            warn(
                 "FairRepresentations decides the same for everybody: lower parity or raise prediction.",
                 TrivialClassifierWarning,
-                stacklevel=3,
             )
 
     def _memberships(self, X: np.ndarray, group: np.ndarray | None) -> np.ndarray:

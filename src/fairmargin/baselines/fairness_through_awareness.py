@@ -5,7 +5,6 @@ Dwork, C., Hardt, M., Pitassi, T., Reingold, O. and Zemel, R. (2012), Fairness t
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairmargin.baselines._common import Capabilities, Groups, encode_favourable
 from fairmargin.baselines._meta import ScoredClassifier
+from fairmargin.caller import warn
 from fairmargin.validation import check_count, check_number
 
 __all__ = ["FairnessThroughAwareness", "solve_lipschitz_program"]
@@ -132,10 +132,9 @@ def solve_lipschitz_program(
         if not new:
             return p
         pairs |= new
-    warnings.warn(
+    warn(
         f"Some pairs of people are still treated too differently after {max_rounds} linear programs.",
         ConvergenceWarning,
-        stacklevel=2,
     )
     return p
 

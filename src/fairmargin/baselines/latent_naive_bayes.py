@@ -5,7 +5,6 @@ Calders, T. and Verwer, S. (2010), Three naive Bayes approaches for discriminati
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
 from fairmargin.baselines._meta import ScoredClassifier
 from fairmargin.baselines._naive_bayes import DiscreteFeatures, LogLikelihoods, read_discrete
+from fairmargin.caller import warn
 from fairmargin.validation import check_count, check_number
 
 __all__ = ["LatentNaiveBayes"]
@@ -155,10 +155,9 @@ class LatentNaiveBayes(ScoredClassifier, DiscreteFeatures):
             if len(history) > 1 and abs(history[-1] - history[-2]) <= tol * abs(history[-1]):
                 break
         else:
-            warnings.warn(
+            warn(
                 f"Expectation maximisation did not converge in {max_iter} iterations.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         self.latent_, self.log_posteriors_, self.n_iter_ = latent, np.array(history), len(history)
 

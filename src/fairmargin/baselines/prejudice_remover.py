@@ -5,7 +5,6 @@ Kamishima, T., Akaho, S. and Sakuma, J. (2011), Fairness-aware learning through 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -19,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
 from fairmargin.baselines._meta import AwareClassifier
+from fairmargin.caller import warn
 
 __all__ = ["PrejudiceRemover"]
 
@@ -269,10 +269,9 @@ class PrejudiceRemover(AwareClassifier):
         objective = _Objective(groups, float(self.eta), self.C)
         solution = _search(objective, start.x, max_iter=self.max_iter, tol=self.tol)
         if not solution.success:
-            warnings.warn(
+            warn(
                 f"The prejudice remover did not converge in {solution.nit} iterations ({solution.message}): "
                 f"the gradient has a component of {np.abs(solution.jac).max():.1e}, tol is {self.tol:.1e}.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return solution

@@ -5,7 +5,6 @@ Lohaus, M., Perrot, M. and von Luxburg, U. (2020), Too relaxed to be fair.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -19,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
 from fairmargin.baselines._meta import ScoredClassifier
 from fairmargin.baselines._two_sided import minimise_two_sided
+from fairmargin.caller import warn
 from fairmargin.decisions import count_groups
 from fairmargin.notions import get_notion
 from fairmargin.sensitive import Attribute
@@ -143,11 +143,10 @@ class SearchFair(ScoredClassifier):
         self.penalty_, self.difference_ = found.penalty, found.difference
         self.classes_ = classes
         if abs(found.difference - target) > tol and found.difference > target:
-            warnings.warn(
+            warn(
                 f"SearchFair did not reach a difference of {target:g}: {found.difference:.3g} is left after "
                 f"{self.n_iter_} classifiers.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

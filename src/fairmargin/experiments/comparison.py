@@ -334,7 +334,7 @@ def _checked_labels(y: Any, pos_label: Any) -> NDArray[np.int64]:
         raise DataError(f"y has {np.count_nonzero(codes < 0)} missing values; leave these people out.")
     if len(classes) != 2:
         raise DataError(f"Classification is binary: y must have two classes, got {len(classes)}.")
-    return (classes[codes] == favourable_class(classes, pos_label, stacklevel=5)).astype(np.int64)
+    return (classes[codes] == favourable_class(classes, pos_label)).astype(np.int64)
 
 
 def _plain(column: pd.Series) -> pd.Series:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from fairmargin.caller import warn
 from fairmargin.diagnostics import warn_if_constant
 from fairmargin.problem import ROUNDING_ROOM, Certificate, Problem, Solution, largest
 from fairmargin.tolerances import ROUNDING
@@ -151,11 +151,10 @@ def warn_unless_solved(proof: Certificate, tol: float) -> None:
     if proof.status == "solved":
         return
     if proof.status == "separable":
-        warnings.warn(
+        warn(
             "The data are separable: without a penalty (C=inf) the coefficients grow without end and there is no "
             f"best classifier; training stopped at a loss of {proof.objective:.1e}. Set a finite C.",
             ConvergenceWarning,
-            stacklevel=3,
         )
         return
     hint = "To get closer, scale the features or lower C."
@@ -163,10 +162,9 @@ def warn_unless_solved(proof: Certificate, tol: float) -> None:
         hint = "To get closer, raise max_iter."
     elif proof.gap <= _CLOSE:  # rounding, which neither scales nor penalties change much
         hint = "The objective is proved to be that close to the best; if that is enough, raise tol."
-    warnings.warn(
+    warn(
         f"The solver stopped ({proof.status}) after {proof.n_iter} iterations at a relative duality gap of "
         f"{proof.gap:.1e}, above tol={tol:.1e}; the largest violation is {proof.violation:.1e}. "
         f"{hint}",
         ConvergenceWarning,
-        stacklevel=3,
     )

@@ -191,7 +191,7 @@ def _positive_label(model: Any, given: Any) -> Any:
     named = _named_positive(model) if given is None else given
     if named is None and len(known) != 2:
         raise ValueError(f"The classifier has {len(known)} classes; name the positive decision with pos_label.")
-    return favourable_class(known, named, stacklevel=4)  # past certify, to its caller
+    return favourable_class(known, named)
 
 
 def _named_positive(model: Any) -> Any:

@@ -107,7 +107,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         n = X.shape[0]
         gram = parameters.gram(X, np.arange(n), n, np.ones(n))
         found = parameters.factorise(gram, parameters.tol, parameters.max_rank or n)
-        warn_of_rank(found, parameters.tol, "raise max_rank or tol", stacklevel=4)
+        warn_of_rank(found, parameters.tol, "raise max_rank or tol")
         self.landmark_indices_ = found.landmarks
         self.landmarks_ = X[found.landmarks]
         self.basis_ = found.basis

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from fairmargin.caller import warn
 from fairmargin.exceptions import ApproximationWarning
 from fairmargin.kernel.cholesky import PartialCholesky, check_positive, factorise, positive_part
 from fairmargin.kernel.matrix import Gram, PrecomputedGram, make_kernel
@@ -90,14 +90,13 @@ def _check_rank(max_rank: Any) -> int | None:
     return int(number)
 
 
-def warn_of_rank(found: PartialCholesky, tol: float, remedy: str, stacklevel: int) -> None:
+def warn_of_rank(found: PartialCholesky, tol: float, remedy: str) -> None:
     """Warn where the rank limit leaves out more of the trace than ``tol``."""
     if found.error > max(tol, 1e-12):
-        warnings.warn(
+        warn(
             f"The rank limit of {found.features.shape[1]} leaves {found.error:.2g} of the kernel's trace out, more "
             f"than {tol:.2g}; {remedy}.",
             ApproximationWarning,
-            stacklevel=stacklevel,
         )
 
 

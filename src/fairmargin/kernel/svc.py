@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.base import FairClassifier, document
+from fairmargin.caller import warn
 from fairmargin.constraints import Constraint, CovarianceBound
 from fairmargin.exceptions import ApproximationWarning
 from fairmargin.formulations import Outcome, Task
@@ -172,7 +172,7 @@ class FairSVC(FairClassifier):
         found = parameters.factorise(gram, parameters.tol, limit)
         if not refines:
             remedy = "raise max_rank, or set refine=True for the optimum with the full kernel"
-            warn_of_rank(found, parameters.tol, remedy, stacklevel=5)
+            warn_of_rank(found, parameters.tol, remedy)
         return Span.of_landmarks(gram, found)
 
     def _refines(self, parameters: KernelParameters, n: int) -> bool:
@@ -252,12 +252,11 @@ class FairSVC(FairClassifier):
 
     def _warn_of_gap(self, proof: Certificate, asked: float) -> None:
         what = "the full kernel" if self.refined_ else "the landmarks"
-        warnings.warn(
+        warn(
             f"The classifier is not proved optimal for {what}: its objective has a relative duality gap of "
             f"{proof.gap:.1e}, where {asked:.1e} was asked, and constraints are met up to {proof.violation:.1e}. The "
             "kernel matrix is too close to singular for this penalty; lower C, or scale the features.",
             ApproximationWarning,
-            stacklevel=5,
         )
 
     def decision_function(self, X: Any) -> Array:

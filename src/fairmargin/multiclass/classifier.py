@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +13,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from fairmargin.caller import warn
 from fairmargin.constraints import Constraint, CovarianceBound
 from fairmargin.diagnostics import Movement, find_bought, measure_movement
 from fairmargin.exceptions import CovarianceWarning, TrivialClassifierWarning
@@ -313,13 +313,12 @@ def _warn_if_bought(task: ClassTask, moves: dict[Any, Movement]) -> None:
         return
     _, label, k = max(bought, key=lambda found: found[0])
     name, category = task.sensitive.labels[k]
-    warnings.warn(
+    warn(
         f"The covariance of class {label!r} with {name!r} ({category!r}) was cut by "
         f"{moves[label].covariance_cut[k]:.0%}, but the disparity of the decisions only by "
         f"{max(moves[label].decision_cut[k], 0.0):.0%} (pairs of class and group of which this holds: "
         f"{len(bought)}). Ask for the decisions themselves with PRuleBound, or lower C.",
         CovarianceWarning,
-        stacklevel=5,
     )
 
 
@@ -332,10 +331,9 @@ def _movements(task: ClassTask, before: Array, after: Array) -> dict[Any, Moveme
         moves[label] = measure_movement(task.centred[q], task.data.people_weight, old[q], new[q], decided)
     _warn_if_bought(task, moves)
     if np.ptp(now) == 0 < np.ptp(then):
-        warnings.warn(
+        warn(
             f"Under the constraint the classifier decides {task.data.classes.tolist()[int(now[0])]!r} for everybody, "
             "which the unconstrained one does not. Allow a larger bound, merge small groups, or add features.",
             TrivialClassifierWarning,
-            stacklevel=4,
         )
     return moves

@@ -10,7 +10,6 @@ what the rates lack, until the rule is kept; then they are lowered along the lin
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,6 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fairmargin.caller import warn
 from fairmargin.constraints import PRuleBound
 from fairmargin.decisions import count_groups, least_ratio
 from fairmargin.exceptions import InfeasibleError, TrivialClassifierWarning
@@ -264,9 +264,8 @@ def _raise_infeasible(constraint: PRuleBound, task: ClassTask, judge: ClassJudge
 def _warn_if_trivial(judge: ClassJudge, best: _Candidate) -> None:
     if len(np.unique(best.decided)) == 1:
         label = judge.task.data.classes.tolist()[int(best.decided[0])]
-        warnings.warn(
+        warn(
             f"The only classifier found that keeps the rule decides {label!r} for everybody. Ask for a lower p, name "
             "fewer classes in favourable, or merge small groups.",
             TrivialClassifierWarning,
-            stacklevel=4,
         )

@@ -11,7 +11,6 @@ cut on all rows (:mod:`fairmargin.partitioned.prule`).
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from fairmargin.caller import warn
 from fairmargin.constraints import Constraint, CovarianceBound, PRuleBound
 from fairmargin.exceptions import InfeasibleError, TrivialClassifierWarning
 from fairmargin.formulations import Outcome, warn_unless_solved
@@ -231,10 +231,9 @@ def _warn_of_constant(asked: Sequence[float], kept: Sequence[tuple[float, Partit
     if missing:
         listed = ", ".join(f"{level:.4g}%" for level in missing)
         ends = f" The frontier ends at {below[-1]:.4g}%." if below else ""
-        warnings.warn(
+        warn(
             f"Nothing better than deciding the same for everybody was found at {listed} of the p%-rule.{ends}",
             TrivialClassifierWarning,
-            stacklevel=3,
         )
 
 

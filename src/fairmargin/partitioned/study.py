@@ -69,7 +69,7 @@ class PartitionedStudy:
         """
         constraint = estimator._constraint()
         census = self.census
-        positive = favourable_class(census.classes, estimator.pos_label, ask=constraint is not None, stacklevel=4)
+        positive = favourable_class(census.classes, estimator.pos_label, ask=constraint is not None)
         classes = census.classes if positive == census.classes[1] else census.classes[::-1]
         weights = census.class_weights()
         weights = weights if positive == census.classes[1] else weights[::-1]

@@ -19,6 +19,7 @@ from typing import Any
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from fairmargin.caller import warn
 from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
 from fairmargin.exceptions import DataError, DisparateTreatmentError
 from fairmargin.formatting import interval, number_beside, ratio_beside, shorten
@@ -315,7 +316,7 @@ def _named_candidate(question: str) -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     for found in record:
-        warnings.warn(f"Candidate {question!r}: {found.message}", found.category, stacklevel=2)
+        warn(f"Candidate {question!r}: {found.message}", found.category)
 
 
 def _few_threads(study: Study) -> AbstractContextManager[Any]:

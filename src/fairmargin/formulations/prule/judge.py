@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.caller import warn
 from fairmargin.constraints import PRuleBound
 from fairmargin.decisions import GroupCounts, Population, Ranking, highest_difference, least_ratio
 from fairmargin.exceptions import SmallGroupWarning, TrivialClassifierWarning
@@ -191,11 +191,10 @@ class Judge:
             what = f"decides the same for {alike:.2%} of the people"
         else:
             return
-        warnings.warn(
+        warn(
             f"The classifier found for the {self.text} {what}. Ask for {self.rule.weaker}, merge small groups, "
             "or add features.",
             TrivialClassifierWarning,
-            stacklevel=2,
         )
 
     def _decided_alike(self, scores: Array) -> float:
@@ -212,12 +211,11 @@ class Judge:
             for k in np.flatnonzero(few):
                 small.append(f"{counts.name}={counts.categories[k]!r}{among} ({counts.people[k]:.0f} people)")
         if small:
-            warnings.warn(
+            warn(
                 f"The {self.rule.text} holds on the training data, but some groups are too small to estimate their "
                 f"{self.rule.rates or 'positive rate'} that precisely: {', '.join(small)}. For other people it may "
                 "not hold.",
                 SmallGroupWarning,
-                stacklevel=2,
             )
 
 
