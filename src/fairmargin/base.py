@@ -92,8 +92,8 @@ _ATTRIBUTES = """
     diagnostics_ : Movement or None
         How scores and decisions moved from the unconstrained classifier.
     n_ties_ : int
-        Training people whose score was zero up to rounding. They are accepted together, by a margin above rounding
-        (refused, where a promise asks for it), so that no decision depends on the machine.
+        Number of training people whose score was zero up to rounding. All of them are accepted, by a margin above
+        rounding (refused, where a promise requires it), so that no decision depends on the machine.
     constraints_ : tuple of ConstraintRecord
         With a list of constraints: for each, in their order, its violation, covariances, bounds and multipliers.
     bound_ : pandas.Series
@@ -101,30 +101,36 @@ _ATTRIBUTES = """
     factor_ : float or None
         With ``LossBound`` and ``IndividualLossBound``: the share of the unconstrained covariance that is left.
     loss_increase_ : float
-        With the same two: the objective relative to the unconstrained one, less 1.
+        With ``LossBound`` and ``IndividualLossBound``: the relative increase of the objective over the unconstrained
+        minimum.
     necessity_ : Necessity or None
         With ``LossBound``: the covariance below which no classifier within the bound on the loss can fall, proved by
         the dual bound (``necessity_.statement`` in words).
     binding_ : ndarray of int
-        With ``IndividualLossBound``: the people whose promise is kept with no room to spare.
+        With ``IndividualLossBound``: the people whose bound holds with equality.
     p_rule_ : float
-        With ``PRuleBound``: the p%-rule reached on the training data, in percent, by the constraint's notion,
+        With ``PRuleBound``: the p%-rule reached on the training data, in percent, by the constraint's notion.
     cv_score_ : float
-        and the largest difference of the same rates.
+        With ``PRuleBound``: the largest difference of the rates that ``p_rule_`` compares, on the training data.
     path_ : {"unconstrained", "covariance", "decisions", "rates", "ccp"}
-        With ``PRuleBound``: the family of classifiers on which the classifier was found,
+        With ``PRuleBound``: the family of classifiers in which this one was found.
     path_point_ : float, pandas.Series or None
-        where on it (a share of the unconstrained covariance, or a price per group),
+        With ``PRuleBound``: the parameter of that family, a share of the unconstrained covariance or a price per
+        group.
     path_certificate_ : Certificate
-        the proof that it is the optimum of that point's problem,
+        With ``PRuleBound``: the proof that the classifier, before its intercept was moved, is the optimum of the
+        problem at ``path_point_``.
     intercept_shift_ : float
-        and how far its intercept was moved to keep the rule.
+        With ``PRuleBound``: how far the intercept was moved to keep the rule.
     guarantee_ : Guarantee
         With ``PRuleBound(confidence=...)``: what was tested, on whom, and in words (``guarantee_.statement``).
     trained_rows_ : ndarray of int
-        With the same, where ``fit`` set people aside: those who trained the classifier; the others tested it.
+        With ``PRuleBound(confidence=...)``, where ``fit`` set people aside: the rows used in training. The rule was
+        tested on the others.
     n_iter_ : int
+        Iterations of the solver.
     n_features_in_ : int
+        Number of columns of ``X``.
     feature_names_in_ : ndarray of str, if X had string column names
 """
 

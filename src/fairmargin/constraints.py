@@ -179,28 +179,28 @@ def _column_category(attribute: Any, category: Any) -> Any:
 
 @dataclass(frozen=True, repr=False)
 class LossBound(Constraint):
-    """The least covariance within a bound on the loss ("business necessity").
+    """Minimise the covariance subject to a bound on the loss ("business necessity").
 
-    Minimises the decision boundary covariance subject to ``L(theta) <= (1 + gamma) L*``, with ``L`` the training
-    objective and ``L*`` its unconstrained minimum. Where zero covariance is affordable, the classifier of least
-    loss among those that attain it is returned.
+    Minimises the decision boundary covariance subject to ``L(theta) <= (1 + gamma) L*``, where ``L`` is the
+    training objective and ``L*`` its unconstrained minimum. If the bound allows zero covariance, the classifier with
+    the least loss among those that attain it is returned.
 
     Parameters
     ----------
     gamma : float
-        How much more than the best objective may be spent, e.g. 0.05 for 5%.
+        How far the objective may exceed its minimum, e.g. 0.05 for 5%.
     norm : {"max", "sum"}, default="max"
-        How the covariances of several sensitive columns are put together.
+        How the covariances of several sensitive columns are combined.
     weights : mapping from attribute to float, optional
-        Importance of attributes. Each covariance counts relative to the unconstrained classifier's, times its
-        attribute's weight (1 where none is given; 0 leaves an attribute out).
+        Importance of each attribute. Covariances are divided by those of the unconstrained classifier and multiplied
+        by these weights (1 by default; 0 leaves an attribute out).
     notion : str or Notion, default="selection_rate"
         Which people count when groups are compared; see :mod:`fairmargin.notions`.
 
     See Also
     --------
     PerformanceBound : The same with accuracy, AUC or profit.
-    IndividualLossBound : Bounds the loss of every single person.
+    IndividualLossBound : A bound on the loss of each person.
 
     Examples
     --------
@@ -242,20 +242,20 @@ class LossBound(Constraint):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IndividualLossBound(Constraint):
-    """The least covariance with a promise to single people ("nobody approved today may be refused").
+    """Minimise the covariance while keeping promises to individuals ("nobody approved today may be refused").
 
     Minimises the decision boundary covariance (of several columns the largest, each relative to the unconstrained
-    classifier's) subject to ``loss_i <= (1 + gamma_i) loss_i*`` for everybody, ``loss*`` the loss under the
-    unconstrained classifier, and ``f(x_i) >= 0`` for those who must keep their positive decision. The penalty
-    ``1/2 ||w||^2`` may grow by its factor too, as every other term of the objective: without that guard a few
-    people with extreme scores would buy any covariance. Among the classifiers that attain the least covariance,
-    the one of least loss is returned.
+    classifier's) subject to ``loss_i <= (1 + gamma_i) loss_i*`` for every person, where ``loss_i*`` is the person's
+    loss under the unconstrained classifier, and to ``f(x_i) >= 0`` for those who must keep their positive decision.
+    The penalty ``1/2 ||w||^2`` is bounded in the same way; otherwise, a few people with extreme scores could reduce
+    the covariance without any change of other decisions. Among the classifiers that attain the least covariance, the
+    one with the least loss is returned.
 
     Parameters
     ----------
     gamma : float or array of shape (n,)
-        How much each person's loss may grow; ``inf`` for no bound. The penalty's factor is the largest finite one;
-        without any finite one it is not bounded.
+        How much each person's loss may grow; ``inf`` for no bound. The penalty may grow by the largest finite value;
+        if there is none, it is not bounded.
     keep_positive : None, "accepted", mapping, bool mask or indices, default=None
         Who may not be refused: nobody; everybody whom the unconstrained classifier accepts; of those, the ones
         in a group (``{"sex": "Male"}`` or ``{"race": ["Black", "Other"]}``); or the people given, all of whom the
@@ -266,7 +266,7 @@ class IndividualLossBound(Constraint):
 
     See Also
     --------
-    LossBound : A bound on the total loss instead of everybody's own.
+    LossBound : A bound on the total loss instead of each person's.
 
     Examples
     --------
@@ -349,7 +349,7 @@ class PRuleBound(Constraint):
         Which family of classifiers to search, besides the unconstrained classifier. ``"covariance"``: the classifiers
         of least loss for each covariance, from the unconstrained one's through zero to the other sign.
         ``"decisions"``: cost-sensitive classifiers that pay for the gaps between the groups' rates. ``"rates"``: the
-        classifiers of least loss whose smoothed rates are alike, by sequential convex programming. ``"auto"`` returns
+        classifiers of least loss whose smoothed rates are equal, by sequential convex programming. ``"auto"`` returns
         the more accurate, on the training data, of ``"covariance"`` and ``"decisions"``; where errors are counted, or
         rates compared among some of the people or under several conditions, of ``"covariance"`` and ``"rates"``. With
         ``confidence`` it is ``"covariance"`` and ``"decisions"`` under every notion.

@@ -53,8 +53,8 @@ class _FairLinear(FairClassifier):
 class FairLogisticRegression(_FairLinear):
     """Logistic regression under fairness constraints.
 
-    Minimises ``C sum_i s_i log(1 + exp(-y_i f(x_i))) + 1/2 ||w||^2`` subject to what ``constraint`` asks.
-    Provably optimal: ``certificate_`` holds the duality gap.
+    Minimises ``C sum_i s_i log(1 + exp(-y_i f(x_i))) + 1/2 ||w||^2`` subject to ``constraint``.
+    The result is provably optimal: ``certificate_`` holds the duality gap.
 
     Parameters
     ----------
@@ -63,7 +63,9 @@ class FairLogisticRegression(_FairLinear):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features)
+        Weights ``w`` of the score ``f(x) = w.x + b``.
     intercept_ : ndarray of shape (1,)
+        Intercept ``b`` of the score.
     {attributes}
 
     See Also
@@ -109,8 +111,8 @@ class FairLogisticRegression(_FairLinear):
 class FairLinearSVC(_FairLinear):
     """Linear support vector machine under fairness constraints.
 
-    Minimises ``C sum_i s_i max(0, 1 - y_i f(x_i)) + 1/2 ||w||^2`` subject to what ``constraint`` asks, exactly:
-    no smoothing, and the intercept is free, as in ``sklearn.svm.SVC(kernel="linear")``.
+    Minimises ``C sum_i s_i max(0, 1 - y_i f(x_i)) + 1/2 ||w||^2`` subject to ``constraint``. The hinge
+    loss is not smoothed and the intercept is not penalised, as in ``sklearn.svm.SVC(kernel="linear")``.
 
     Parameters
     ----------
@@ -120,7 +122,9 @@ class FairLinearSVC(_FairLinear):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features)
+        Weights ``w`` of the score ``f(x) = w.x + b``.
     intercept_ : ndarray of shape (1,)
+        Intercept ``b`` of the score.
     {attributes}
 
     See Also
@@ -167,9 +171,9 @@ class FairLinearSVC(_FairLinear):
 
 @document
 class FairMarginClassifier(_FairLinear):
-    """Any convex margin-based linear classifier under fairness constraints.
+    """Linear classifier with any convex margin loss, under fairness constraints.
 
-    Minimises ``C sum_i s_i loss(y_i f(x_i)) + 1/2 ||w||^2`` subject to what ``constraint`` asks.
+    Minimises ``C sum_i s_i loss(y_i f(x_i)) + 1/2 ||w||^2`` subject to ``constraint``.
 
     Parameters
     ----------
@@ -181,7 +185,9 @@ class FairMarginClassifier(_FairLinear):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features)
+        Weights ``w`` of the score ``f(x) = w.x + b``.
     intercept_ : ndarray of shape (1,)
+        Intercept ``b`` of the score.
     {attributes}
 
     See Also

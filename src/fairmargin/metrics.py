@@ -73,7 +73,8 @@ def p_rule(
         The positive decision; by default 1, or the later of two labels in sorted order.
     method : {"one_vs_rest", "between_groups"}
     min_people : int, default=1
-        Comparisons with fewer people on a side decide nothing; the audit and the command line ask for 30.
+        Comparisons with fewer people on a side are left out. The audit and the command line use 30, and name the
+        groups they leave out: ``min_people=30`` gives their figure.
     notion : str or Notion, default="selection_rate"
         Which rates are compared.
     strata : array, series or frame of shape (n,) or (n, k), optional
