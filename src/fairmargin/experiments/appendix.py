@@ -250,8 +250,8 @@ EXPERIMENTS = [
     Experiment(
         "figA1",
         "Figure 5 (appendix): non-linear boundaries, SVM with an RBF kernel",
-        "4,000 people a draw, 200 of them drawn; shaded green is accepted. The second covariance of the negative "
-        "class is printed as [4 4; 2 5], which is not symmetric; [4 2; 2 5] is used.",
+        "4,000 people per draw, 200 of them shown; people in the green area are accepted. The second covariance "
+        "of the negative class is printed as [4 4; 2 5], which is not symmetric; [4 2; 2 5] is used.",
         _kernel_units,
         _make_kernel,
     ),

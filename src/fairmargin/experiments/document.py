@@ -45,13 +45,14 @@ def _opening(claims: Sequence[Claim], plan: Plan) -> str:
 run with this package. This page is written by `{command}`; no number in it is set by hand.
 
 Averages are over {splits} random splits into 70% training and 30% test people (for synthetic data: {splits} draws).
-Unlike the paper, all classifiers have a ridge penalty (C = 1), because without one a few people can buy any
-covariance. Shares and accuracies are in percent; their differences are in points.
+Unlike the paper, all classifiers have a ridge penalty (C = 1), because without one a few people with extreme scores
+can remove any covariance while the decisions hardly change. Shares and accuracies are in percent; their differences
+are in points.
 
-Verdicts are computed. A claim about several data sets or methods holds in part if it holds for some of them. Words
-are read as: "comparable", within 1 point of accuracy; "small" or "modest" loss, under 3 points; a "100%-rule", over
-97%; "about zero" covariance, under 10% of the unconstrained; "the lower ... the higher", never back by more than half
-a point.
+Verdicts are computed. A claim about several data sets or methods holds in part if it holds for some of them. The
+words of the paper are read as follows: "comparable", within 1 point of accuracy; "small" or "modest" loss, under 3
+points; a "100%-rule", over 97%; "about zero" covariance, under 10% of the unconstrained one; "the lower ... the
+higher", never reversed by more than half a point.
 
 Of {len(claims)} claims, {counts[HOLDS]} hold, {counts[IN_PART]} hold in part and {counts[NOT]} do not hold."""
 

@@ -175,10 +175,10 @@ def _make_a(results: Results) -> Output:
             )
             + f" ({over})",
             verdict(np.all(turn["π/8", a] > turn["π/4", a]) for a in FACTORS),
-            f"At c = 0 it is. At c = {loose:g} c* the stronger correlation turns less: the scores are made smaller "
-            f"instead (||w|| is {shrunk['π/8']:.0f}% of the unconstrained at π/8, {shrunk['π/4']:.0f}% at π/4), "
-            "which cuts the covariance without touching any decision. The covariance is not scale-free: θ'x is a "
-            "distance only up to ||θ||."
+            f"At c = 0 it is. At c = {loose:g} c* the stronger correlation rotates the boundary less: the "
+            f"scores are made smaller instead (||w|| is {shrunk['π/8']:.0f}% of its unconstrained value at π/8, "
+            f"{shrunk['π/4']:.0f}% at π/4), which cuts the covariance without touching any decision. The "
+            "covariance is not scale-free: θ'x is a distance only up to ||θ||."
             if same[loose] < 0
             else "",
         ),
@@ -236,8 +236,8 @@ EXPERIMENTS = [
     Experiment(
         "fig1a",
         "Figure 1a: boundaries that maximise accuracy under fairness constraints, linear synthetic data",
-        "4,000 people a draw, 200 of them drawn; logistic regression. c* is the covariance of the unconstrained "
-        "classifier. Numbers are of the training data, as in the paper.",
+        "4,000 people per draw, 200 of them shown; logistic regression. c* is the covariance of the unconstrained "
+        "classifier. Figures are measured on the training data, as in the paper.",
         _units("covariance"),
         _make_a,
     ),

@@ -220,7 +220,7 @@ def _make_b(results: Results) -> Output:
             verdict(p[-1] > 97 for p in ends.values()),
             "Zero covariance makes the groups' mean scores equal, not their rates. How near the rates come depends "
             "on the penalty, which the paper's logistic regression does not have: on Adult, zero covariance gives "
-            f"{span}. The converse fails too (claim 4); a p%-rule has to be asked for itself (PRuleBound).",
+            f"{span}. The converse fails too (claim 4); to get a p%-rule, ask for one (PRuleBound).",
         ),
     ]
     numbers = {"fig2b": table, "fig2b-parity": one, "fig2b-penalty": sweep, "fig2b-carried": who}
@@ -375,7 +375,7 @@ def _bank_moves(table: pd.DataFrame) -> Claim:
         f"points of the positive share, from the unfairest to the fairest setting: {_said(moves, SETS['bank'])} "
         "(test)",
         verdict(n < 0 and abs(p) < 1 for n, p in moves.values()),
-        "It is so for "
+        "It holds for "
         + (", ".join(m for m, (n, p) in moves.items() if n < 0 and abs(p) < 1) or "none")
         + ", though the SVMs hardly get fairer on Bank (claim 17). Preferential sampling duplicates protected people "
         "with a positive label, and PS-LR so adds some to the positive class.",
@@ -383,8 +383,8 @@ def _bank_moves(table: pd.DataFrame) -> Claim:
 
 
 _NOTE = (
-    "Sensitive are sex on Adult and age (25 to 60, the protected group) on Bank. C = 1, numbers standardised; means "
-    "over the splits at the same setting. "
+    "The sensitive attribute is sex on Adult, and age on Bank (25 to 60 is the protected group). C = 1, numeric "
+    "features standardised; means over the splits at the same setting. "
 )
 
 EXPERIMENTS = [
@@ -405,10 +405,10 @@ EXPERIMENTS = [
     Experiment(
         "fig2c",
         "Figure 2c: accuracy and positive shares against p%-rule, all methods",
-        _NOTE
-        + "Test data. Along a curve runs: for C-LR and C-SVM the covariance threshold, for R-LR its η, for PS-LR and "
-        "PS-SVM how far towards independence the training data are resampled (the last point is the method as "
-        "published). R-LR turns back on Bank: a large η overshoots, and the non-protected end below the protected.",
+        _NOTE + "Test data. What varies along a curve: for C-LR and C-SVM the covariance threshold, for R-LR its η, "
+        "for PS-LR and PS-SVM how far towards independence the training data are resampled (the last point is "
+        "the method as published). R-LR turns back on Bank: a large η overshoots, and the non-protected "
+        "end below the protected.",
         compared_units,
         _make_c,
     ),

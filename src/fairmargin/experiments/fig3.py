@@ -140,9 +140,9 @@ def _modest(table: pd.DataFrame, single: pd.DataFrame) -> Claim:
         "... while the loss in accuracy is modest",
         listed(said) + " (test; refusing everybody gives 75.2%)",
         verdict([max(losses) < 3]),
-        "Down to half the covariance it is; at zero, more than half of what the classifier gains over refusing "
-        "everybody is spent. It does not take many constraints: zero covariance with one race alone, and nothing "
-        f"asked of the others, gives {alone}.",
+        "Down to half of the covariance the loss is modest; at zero, more than half of what the classifier "
+        "gains over refusing everybody is spent. It does not take many constraints: zero covariance with one "
+        f"race alone, and nothing asked of the others, gives {alone}.",
     )
 
 

@@ -159,8 +159,9 @@ def _no_loss(table: pd.DataFrame) -> Claim:
         "Maximum fairness with no loss in accuracy by setting γ = 0",
         said,
         IN_PART if (free["covariance_share"] > 0.999).all() else HOLDS,
-        "True as a statement on the problem, but empty: the least loss is attained by one classifier only (any "
-        "penalty makes it unique), so that γ = 0 returns the unconstrained classifier and no fairness is gained.",
+        "True of the optimisation problem, but without effect: the least loss is attained by one classifier "
+        "only (any penalty makes it unique), so that γ = 0 returns the unconstrained classifier and no "
+        "fairness is gained.",
     )
 
 
@@ -236,7 +237,7 @@ def _removes(table: pd.DataFrame) -> Claim:
         f"share in the positive class, from γ = 0 to the largest: {_said(moved)} (test)",
         verdict(n < 0 < p for n, p in moved.values()),
         "On Bank the protected are nearly all of the people, and the cheapest way is to refuse more of the few "
-        "others: none of the protected is added. It is what the paper itself says of Bank in Fig. 2c (claim 23).",
+        "others: none of the protected is added. The paper itself says so of Bank in Fig. 2c (claim 23).",
     )
 
 
@@ -296,7 +297,7 @@ def _parity(table: pd.DataFrame) -> Claim:
         "The covariance does reach zero, but zero covariance is not a 100%-rule (claim 18): once it is reached, a "
         "larger γ changes nothing in γ-LR. On Adult, Fine-γ-LR comes nearest just before zero covariance is within "
         "reach, where the bounds leave no room to choose; beyond that the classifier of least loss among those of "
-        "zero covariance is returned, which is more accurate and less even.",
+        "zero covariance is returned, which is more accurate, with less equal rates.",
     )
 
 
