@@ -235,9 +235,21 @@ def test_configuration_is_left_alone(engine):
     assert dask.config.get("scheduler", None) is None
 
 
-def test_killed_worker_changes_no_coefficient(dask_client, nanny_log, tmp_path, monkeypatch):
+@pytest.fixture
+def many_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_source, "FEW_ROWS", 1)
-    data, left_out = write(people(9000, seed=2), tmp_path / "people", 3, 300), ["origin", "age", "weight"]
+    return write(people(9000, seed=2), tmp_path / "people", 3, 300)
+
+
+def train(data, engine, progress=None):
+    """Return coefficients and intercept."""
+    estimator = FairLogisticRegression()
+    asked = {"target": "y", "sensitive": ["sex"], "exclude": ["origin", "age", "weight"], "sample_size": 2000}
+    fit(estimator, data, engine=engine, progress=progress, **asked)
+    return np.append(estimator.coef_, estimator.intercept_)
+
+
+def test_killed_worker_changes_no_coefficient(dask_client, nanny_log, many_parts):
     victim, killed = min(dask_client.run(os.getpid).values()), []
 
     def kill_once(name, done, total):
@@ -245,22 +257,17 @@ def test_killed_worker_changes_no_coefficient(dask_client, nanny_log, tmp_path, 
             killed.append((done, total))
             os.kill(victim, signal.SIGKILL)
 
-    def train(engine, progress=None):
-        estimator = FairLogisticRegression()
-        fit(
-            estimator,
-            data,
-            target="y",
-            sensitive=["sex"],
-            exclude=left_out,
-            sample_size=2000,
-            engine=engine,
-            progress=progress,
-        )
-        return np.append(estimator.coef_, estimator.intercept_)
-
-    expected = train(LocalEngine(1))
-    assert train(dask_client, kill_once).tobytes() == expected.tobytes()
+    expected = train(many_parts, LocalEngine(1))
+    assert train(many_parts, dask_client, kill_once).tobytes() == expected.tobytes()
     assert killed == [(3, 30)]
     assert any(f"{victim} was killed by signal 9" in line for line in nanny_log), nanny_log
     dask_client.wait_for_workers(2, timeout=300)
+
+
+def test_one_worker_gives_the_coefficients_of_two(dask_client, many_parts):
+    from distributed import Client, LocalCluster
+
+    options = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(n_workers=1, **options) as cluster, Client(cluster, set_as_default=False) as client:
+        alone = train(many_parts, client)
+    assert alone.tobytes() == train(many_parts, dask_client).tobytes()

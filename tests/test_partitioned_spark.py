@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import time
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,9 @@ from pyarrow import parquet
 
 import partition_functions as on_workers
 from cluster_fixtures import free_port
+from fairmargin import FairLogisticRegression
 from fairmargin.exceptions import DataError, EngineError
+from fairmargin.partitioned import fit
 from fairmargin.partitioned.engines import engine_for
 from fairmargin.partitioned.engines import spark as spark_engine
 from fairmargin.partitioned.engines.local import LocalEngine
@@ -20,6 +23,7 @@ from fairmargin.partitioned.engines.spark import SparkEngine
 from fairmargin.partitioned.sources import parquet as parquet_source
 from fairmargin.partitioned.sources.parquet import ParquetSource
 from fairmargin.partitioned.sources.spark import SparkFrameSource, spark_source
+from partitioned_data import people, write
 
 cluster = pytest.mark.spark
 # PySpark says so of pandas 3 whenever Arrow is used.
@@ -124,6 +128,32 @@ def test_killed_executor_changes_no_digit(engine, spark_cluster, folder):
 
 
 @cluster
+def test_killed_executor_changes_no_coefficient(spark_session, spark_cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_source, "FEW_ROWS", 1)
+    data = write(people(4500, seed=2), tmp_path / "people", 3, 150)
+    kills, killed = spark_cluster.log().count("exitStatus 137"), []  # 128 + SIGKILL
+
+    def kill_once(name, done, total):
+        if name == "evaluate" and done == 3 and not killed:
+            killed.append((done, total))
+            os.kill(spark_cluster.executors()[0].pid, signal.SIGKILL)
+
+    def train(engine, progress=None):
+        estimator = FairLogisticRegression()
+        asked = {"target": "y", "sensitive": ["sex"], "exclude": ["origin", "age", "weight"], "sample_size": 2000}
+        fit(estimator, data, engine=engine, progress=progress, **asked)
+        return np.append(estimator.coef_, estimator.intercept_)
+
+    expected = train(LocalEngine(1))
+    assert train(spark_session, kill_once).tobytes() == expected.tobytes()
+    assert killed == [(3, 30)]
+    end = time.monotonic() + 60
+    while spark_cluster.log().count("exitStatus 137") == kills and time.monotonic() < end:
+        time.sleep(0.1)
+    assert spark_cluster.log().count("exitStatus 137") > kills
+
+
+@cluster
 @pytest.mark.parametrize("function", [on_workers.dies, on_workers.out_of_memory])
 def test_tasks_that_die_again_and_again(engine, folder, function):
     with pytest.raises(
@@ -140,6 +170,19 @@ def test_interrupt_leaves_nothing_running(engine, spark_session, folder):
     with pytest.raises(KeyboardInterrupt):
         engine.reduce(on_workers.slow_sums, ParquetSource(folder).partitions, interrupted)
     assert list(spark_session.sparkContext.statusTracker().getActiveJobsIds()) == []
+
+
+def test_interrupt_waits_for_the_end_of_a_call():
+    handler, done = signal.getsignal(signal.SIGINT), []
+    with pytest.raises(KeyboardInterrupt), spark_engine.uninterrupted() as is_stopped:
+        assert not is_stopped()
+        signal.raise_signal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a session that is started sets one of its own
+        done.append(is_stopped())
+    assert done == [True]
+    assert signal.getsignal(signal.SIGINT) is handler
+    with spark_engine.uninterrupted() as is_stopped:
+        assert not is_stopped()
 
 
 @cluster

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -394,8 +395,19 @@ def test_progress_by_pass_and_part():
     assert seen[-1] == ("pass 3, Newton step: 1 of 2 parts", 1, 2)
 
 
+def compare_frontiers(everybody, engine):
+    """Trace the trade-off on a cluster and on this computer; every digit of the candidates must agree."""
+    write(everybody.head(3000), Path("pair"), files=2)  # two partitions: the passes are many
+    ask = ["frontier", "pair", *ASK, "-s", "sex", "-x", "age,origin", "--points", "3", "--select", "p-rule=80"]
+    there = summary([*ask, "--engine", engine, "-o", "f.html", "-o", "there.json"], "there-summary")
+    here = summary([*ask, "--engine", "local[1]", "-o", "f.html", "-o", "here.json"], "here-summary")
+    for name in ("curves", "answers", "candidates", "proposal", "unconstrained"):
+        assert there[name] == here[name]
+    np.testing.assert_array_equal(io.load("here.json").estimator.coef_, io.load("there.json").estimator.coef_)
+
+
 @pytest.mark.slow
-def test_on_a_dask_cluster(folder, dask_client):
+def test_on_a_dask_cluster(folder, everybody, dask_client):
     address = "dask://" + dask_client.scheduler.address.removeprefix("tcp://")
     ask = ["train", "data", *ASK, "-s", "sex,age", "--bin", "age=40", "-q"]
     assert run([*ask, "--engine", address, "-o", "there.json"]) == 0
@@ -406,12 +418,13 @@ def test_on_a_dask_cluster(folder, dask_client):
     assert (folder / "here.csv").read_bytes() == (folder / "there.csv").read_bytes()
     audited = ["audit", "-t", "repaid", "-p", "yes", "-s", "sex"]
     assert summary(audited, "i", "data", "--engine", address)["audit"] == summary(audited, "j", "data")["audit"]
+    compare_frontiers(everybody, address)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
-def test_on_a_spark_cluster(folder, spark_cluster, spark_session):
+def test_on_a_spark_cluster(folder, everybody, spark_cluster, spark_session):
     assert spark_session.sparkContext.master == spark_cluster.master  # the session of this process is used
     ask = ["train", "data", *ASK, "-s", "sex,age", "--bin", "age=40", "-q"]
     assert run([*ask, "--engine", spark_cluster.master, "-o", "there.json"]) == 0
@@ -420,6 +433,7 @@ def test_on_a_spark_cluster(folder, spark_cluster, spark_session):
     assert run(["predict", "here.json", "data", "--engine", spark_cluster.master, "-o", "there.csv", "-q"]) == 0
     assert run(["predict", "here.json", "data", "-o", "here.csv", "-q"]) == 0
     assert (folder / "here.csv").read_bytes() == (folder / "there.csv").read_bytes()
+    compare_frontiers(everybody, spark_cluster.master)
 
 
 SLOW = """

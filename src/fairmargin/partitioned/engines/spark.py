@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
+import signal
 import socket
+import threading
 import time
 import uuid
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,7 +26,7 @@ from fairmargin.partitioned.engines.installation import VERSION_ON_WORKER, check
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkEngine", "connect"]
+__all__ = ["SparkEngine", "connect", "uninterrupted"]
 
 R = TypeVar("R")
 
@@ -47,7 +51,8 @@ def connect(address: str) -> SparkEngine:
         raise EngineError(
             f"No Spark master answers at spark://{address} ({error}); start one, or check host and port."
         ) from None
-    active = SparkSession.getActiveSession()
+    with uninterrupted():
+        active = SparkSession.getActiveSession()
     if active is not None:
         if active.sparkContext.master != f"spark://{address}":
             raise EngineError(
@@ -56,9 +61,37 @@ def connect(address: str) -> SparkEngine:
             )
         return SparkEngine(active)
     builder = SparkSession.builder.master(f"spark://{address}").appName("fairmargin")
-    session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")  # what went wrong is said by our own errors
+    with uninterrupted() as is_stopped, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        try:
+            session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+        except Exception as error:  # Py4J's and PySpark's have no common class
+            raise EngineError(f"Spark could not start a session on spark://{address}: {_reason(error)}") from None
+        if is_stopped():
+            session.stop()
+        else:
+            session.sparkContext.setLogLevel("ERROR")  # what went wrong is said by our own errors
     return SparkEngine(session, owned=True)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[Callable[[], bool]]:
+    """Put off a Ctrl-C to the end; the function yielded says whether there was one.
+
+    In the middle of a call to Java it would break the connection, which is still needed to stop what runs, and Py4J
+    would log a traceback. A session that is made inside does not replace the process's handler of Ctrl-C either.
+    """
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield lambda: False
+        return
+    seen: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        yield lambda: bool(seen)
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if seen:
+            signal.raise_signal(signal.SIGINT)
 
 
 class SparkEngine:
@@ -81,7 +114,8 @@ class SparkEngine:
         self._session = session
         self._owned = owned
         try:
-            self._context = session.sparkContext
+            with uninterrupted():
+                self._context = session.sparkContext
         except Exception:  # Spark Connect has its own class of error
             raise EngineError(
                 "A Spark Connect session cannot be used; give a classic SparkSession, or spark://host:port."
@@ -95,7 +129,8 @@ class SparkEngine:
     def _check(self) -> None:
         expression = VERSION_ON_WORKER
         # A lambda travels by value: the executors need nothing of ours to run it.
-        numbers = self._context.parallelize(range(2), 2).map(lambda _: eval(expression))
+        with uninterrupted():
+            numbers = self._context.parallelize(range(2), 2).map(lambda _: eval(expression))
         with self._jobs() as submit:
             versions = self._wait(submit(numbers, list, [0, 1]), "the first task")
         check_versions([("A Spark executor", version) for version in versions], "spark")
@@ -116,11 +151,12 @@ class SparkEngine:
     ) -> Generator[R | Nothing, None, None]:
         # Frames that are not plain files bring their own way of handing rows to the function.
         of_frame = getattr(partitions[0], "outcomes", None)
-        if of_frame is not None:
-            rdd, collect = of_frame(_Outcome(function))
-        else:
-            rdd, collect = self._context.parallelize(partitions, len(partitions)), _OnPartitions(function)
-        size = _PER_CORE * max(1, self._context.defaultParallelism)
+        with uninterrupted():
+            if of_frame is not None:
+                rdd, collect = of_frame(_Outcome(function))
+            else:
+                rdd, collect = self._context.parallelize(partitions, len(partitions)), _OnPartitions(function)
+            size = _PER_CORE * max(1, self._context.defaultParallelism)
         windows = iter([range(k, min(k + size, len(partitions))) for k in range(0, len(partitions), size)])
         running: deque[tuple[range, Future[list[Any]]]] = deque()
         with self._jobs() as submit:
@@ -141,7 +177,8 @@ class SparkEngine:
         """Yield a function that starts a job; jobs that run at the end, after an error or Ctrl-C, are cancelled."""
         from pyspark import inheritable_thread_target
 
-        in_session: Callable[..., Any] = inheritable_thread_target(self._session)
+        with uninterrupted():
+            in_session: Callable[..., Any] = inheritable_thread_target(self._session)
         context, group = self._context, f"fairmargin-{uuid.uuid4()}"
         pool = ThreadPoolExecutor(_JOBS, thread_name_prefix="fairmargin")
         started: list[Future[list[Any]]] = []
@@ -151,7 +188,8 @@ class SparkEngine:
             return context.runJob(rdd, collect, partitions)
 
         def submit(*arguments: Any) -> Future[list[Any]]:
-            started.append(pool.submit(in_session(job), *arguments))
+            with uninterrupted():
+                started.append(pool.submit(in_session(job), *arguments))
             return started[-1]
 
         try:
@@ -159,7 +197,7 @@ class SparkEngine:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             while not all(future.done() for future in started):
-                with contextlib.suppress(Exception):  # a context that is gone has nothing to cancel
+                with contextlib.suppress(Exception), uninterrupted():  # a context that is gone has nothing to cancel
                     context.cancelJobGroup(group)  # again: a job may have been about to start
                 time.sleep(0.1)
 
@@ -182,13 +220,15 @@ class SparkEngine:
     def _executors(self) -> int:
         if str(self._context.master).startswith("local"):
             return 1
-        # The driver is in the list, too.
-        return int(self._context._jsc.sc().getExecutorMemoryStatus().size()) - 1
+        with uninterrupted():
+            # The driver is in the list, too.
+            return int(self._context._jsc.sc().getExecutorMemoryStatus().size()) - 1
 
     def close(self) -> None:
         """Stop the session if the engine made it."""
         if self._owned:
-            self._session.stop()
+            with uninterrupted():
+                self._session.stop()
 
 
 class _Outcome(Generic[R]):
@@ -235,5 +275,12 @@ def _explained(error: Exception, place: str) -> EngineError:
             f"Several Spark executors died one after the other at {place}: most likely they ran out of memory. "
             "Give them more, or write the data with smaller row groups."
         )
-    reason = next((line for line in reversed(text.splitlines()) if "Error" in line or "Exception" in line), text)
-    return EngineError(f"Spark could not work on {place}: {shorten(reason.strip(), 300)}.")
+    return EngineError(f"Spark could not work on {place}: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    """Return the last line of an error's text that names one, as a sentence: Java's have hundreds of lines."""
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines()]
+    named = [line for line in lines if re.search("Error|Exception", line) and not line.startswith("at ")]
+    return shorten((named or lines or [type(error).__name__])[-1], 300).rstrip(".") + "."
