@@ -174,11 +174,15 @@ def test_interrupt_leaves_nothing_running(engine, spark_session, folder):
 
 def test_interrupt_waits_for_the_end_of_a_call():
     handler, done = signal.getsignal(signal.SIGINT), []
-    with pytest.raises(KeyboardInterrupt), spark_engine.uninterrupted() as is_stopped:
-        assert not is_stopped()
-        signal.raise_signal(signal.SIGINT)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a session that is started sets one of its own
-        done.append(is_stopped())
+
+    def interrupted():
+        with spark_engine.uninterrupted() as is_stopped:
+            signal.raise_signal(signal.SIGINT)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a session that is started sets one of its own
+            done.append(is_stopped())
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert done == [True]
     assert signal.getsignal(signal.SIGINT) is handler
     with spark_engine.uninterrupted() as is_stopped:
