@@ -163,7 +163,7 @@ def test_a_frontier_of_people_held_out(folder):
     assert found["data"]["test_people"] + found["data"]["train_people"] == 6000
     assert found["proposal"]["key"] in {c["key"] for c in found["candidates"]}
     within = next(a for a in found["answers"] if a["key"] == "within")
-    assert "needs all rows in memory" in within["answer"]
+    assert within["answer"] == "Needs all rows in memory, and these data are read in passes: give a sample of them."
     assert within["details"] is None
     assert "Trained again on all 6,000 people" in io.load("refitted.json").facts["notes"][-1]
 

@@ -85,7 +85,7 @@ def propose(
     how: dict[str, Any] = {"n_points": n_points, "method": question.method, "min_people": question.min_people}
     with collected_warnings() as said, _named_columns(question):
         answers = ask_questions(
-            estimator, selection, rule, individual_loss, lambda c: fit_study(question.study, c), progress
+            estimator, selection, rule, individual_loss, lambda c: _fit_candidate(question, c), progress
         )
         progress("tracing the exact frontier")
         exact = trace_study(question.study, traced, **how).frontier
@@ -113,6 +113,15 @@ def refit(model: TabularModel, everybody: StreamedQuestion) -> TabularModel:
     )
     facts = {**model.facts, "notes": [*model.facts.get("notes", []), note], "refit_warnings": said}
     return replace(model, estimator=again, encoder=everybody.study.encoder, facts=facts)
+
+
+def _fit_candidate(question: StreamedQuestion, classifier: Any) -> None:
+    """Train a candidate; one that passes cannot train is refused in the words of a report."""
+    try:
+        check_estimator(classifier)
+    except ValueError:
+        raise DataError("Needs all rows in memory, and these data are read in passes: give a sample of them.") from None
+    fit_study(question.study, classifier)
 
 
 def _counted(question: StreamedQuestion, answers: Sequence[Candidate], notion: str) -> list[Candidate]:
