@@ -89,6 +89,18 @@ CASES = {
     "hinge": (FairLinearSVC(0.01), ("sex",), None),
     "hinge, weights": (FairLinearSVC(0.01, constraint=CovarianceBound(0.02)), ("origin",), "weight"),
     "loss bound": (FairLogisticRegression(constraint=LossBound(0.01)), ("sex",), None),
+    "several bounds": (
+        FairLogisticRegression(
+            constraint=[CovarianceBound(0.01), CovarianceBound(0.02, notion="true_positive_rate")]
+        ),
+        ("sex", "origin"),
+        "weight",
+    ),
+    "several bounds, hinge": (
+        FairLinearSVC(0.01, constraint=[CovarianceBound(0.02), CovarianceBound({"sex": 0.0})]),
+        ("sex", "age"),
+        None,
+    ),
 }
 
 
@@ -272,17 +284,30 @@ def test_a_copy_of_a_sensitive_column(frame, tmp_path):
         train(FairLogisticRegression(), data)
 
 
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_prices_are_those_of_memory(loss, frame, folder):
+    estimator = FairMarginClassifier(loss, 0.01, constraint=CovariancePenalty({"sex": 5.0, "age": 0.2}))
+    model = train(estimator, folder, ("sex", "age"))
+    X, sensitive = model.encoder.transform(frame), frame[["sex", "age"]]
+    twin = clone(estimator).fit(X, frame["y"], sensitive_features=sensitive)
+    assert estimator.certificate_.status == "solved"
+    # Each is certified under the covariances that it has; what both minimise is the loss with the price.
+    price = np.array([5.0, 0.2])
+    paid, other = (e.certificate_.objective + price @ np.abs(e.covariance_.to_numpy()) for e in (estimator, twin))
+    assert paid == pytest.approx(other, rel=estimator.tol + twin.tol)
+    np.testing.assert_allclose(estimator.bound_, twin.bound_, atol=1e-4)
+    np.testing.assert_allclose(np.abs(estimator.multipliers_), np.abs(twin.multipliers_), rtol=1e-3, atol=1e-3)
+    assert recompute.faults(estimator, *recompute.trained(estimator, X, frame["y"], None, sensitive)) == []
+
+
 def test_what_needs_memory_says_so(folder):
     with pytest.raises(TypeError, match="FairSVC needs all rows in memory"):
         fit(FairSVC(), folder, target="y", sensitive=["sex"])
     with pytest.raises(ValueError, match=r"LossBound.*norm='sum'.* needs all rows in memory"):
         fit(FairLogisticRegression(constraint=LossBound(0.1, norm="sum")), folder, target="y", sensitive=["sex"])
-    for constraint, advice in (
-        (CovariancePenalty(10.0), "give its bound_ to CovarianceBound"),
-        ([CovarianceBound(0.1), LossBound(0.1)], "Choose the one that binds"),
-    ):
-        with pytest.raises(ValueError, match=advice):
-            fit(FairLogisticRegression(constraint=constraint), folder, target="y", sensitive=["sex"])
+    several = FairLogisticRegression(constraint=[CovarianceBound(0.1), LossBound(0.1)])
+    with pytest.raises(ValueError, match="Choose the one that binds"):
+        fit(several, folder, target="y", sensitive=["sex"])
 
 
 def test_numbers_that_become_many(frame, tmp_path):

@@ -77,8 +77,8 @@ class Prices:
     def _proof(self, solution: Solution, price: Array) -> Certificate:
         """Return the certificate of ``L`` under the bounds ``|cov_k|``, without what is paid for them."""
         problem, proof = self.task.problem, solution.certificate
-        value = problem.objective(solution.theta, solution.scores)
         paid = float((self.sign * price) @ (problem.rows @ solution.theta))
+        value = proof.objective - paid
         gap = problem.relative_gap(value, proof.dual_bound - paid)
         return replace(proof, objective=value, dual_bound=proof.dual_bound - paid, gap=gap)
 

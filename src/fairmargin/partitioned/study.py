@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairmargin.exceptions import DisparateTreatmentError
 from fairmargin.formulations import Task
 from fairmargin.losses import Loss
-from fairmargin.notions import compare, get_notion
+from fairmargin.notions import compare
 from fairmargin.partitioned.arrow import as_numbers
 from fairmargin.partitioned.contract import Engine, Source
 from fairmargin.partitioned.layout import Layout, make_layout
@@ -23,6 +23,7 @@ from fairmargin.partitioned.reading import Reading, Rows
 from fairmargin.partitioned.scan import ScanSums, scan
 from fairmargin.problem import Problem
 from fairmargin.sensitive import Sensitive
+from fairmargin.several import notion_of
 from fairmargin.tables.encoding import TableEncoder
 from fairmargin.validation import (
     TrainingData,
@@ -92,8 +93,7 @@ class PartitionedStudy:
         scale = np.append(features.scale(), [1.0] * fit_intercept)
         compared, rows = None, np.empty((0, len(scale)))
         if census.sensitive is not None:
-            notion = get_notion(getattr(constraint, "notion", "selection_rate"))
-            compared = compare(census.sensitive, notion, census.signs(label), census.weight)
+            compared = compare(census.sensitive, notion_of(constraint), census.signs(label), census.weight)
             rows = features.covariance_rows(compared, scale, fit_intercept)
         problem = _write_problem(
             passes, sample, estimator._loss(), bool(np.isfinite(C)), rows, scale, weights * factors, self.sums

@@ -15,7 +15,7 @@ from fairmargin.formulations import Outcome, warn_unless_solved
 from fairmargin.formulations.task import solve_task
 from fairmargin.inputs import is_dask_frame
 from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
-from fairmargin.notions import compare, get_notion
+from fairmargin.notions import compare
 from fairmargin.partitioned import solver  # noqa: F401  (registers the solvers of partitioned problems)
 from fairmargin.partitioned.contract import Source
 from fairmargin.partitioned.engines import current_client, engine_for
@@ -25,14 +25,14 @@ from fairmargin.partitioned.prule import solve_p_rule
 from fairmargin.partitioned.sources.parquet import ParquetSource
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, Report, prepare
 from fairmargin.penalty import CovariancePenalty
-from fairmargin.several import Several, has_rule
+from fairmargin.several import Several, has_rule, notion_of
 from fairmargin.tables.model import TabularModel
 
 __all__ = ["check_estimator", "fit", "fit_study", "make_model", "open_source", "store_outcome"]
 
 Array = NDArray[np.float64]
 
-_SUPPORTED = (type(None), CovarianceBound, LossBound, IndividualLossBound, PRuleBound)
+_SUPPORTED = (type(None), CovarianceBound, CovariancePenalty, LossBound, IndividualLossBound, PRuleBound)
 
 
 def fit(
@@ -168,19 +168,24 @@ def check_estimator(estimator: Any) -> None:
             "FairLinearSVC and FairMarginClassifier."
         )
     constraint = estimator._constraint()
-    sums_only = isinstance(constraint, _SUPPORTED) and getattr(constraint, "norm", "max") == "max"
-    if not sums_only or getattr(constraint, "confidence", None) is not None:
+    if not _needs_sums_only(constraint):
         raise ValueError(
-            f"The constraint {constraint!r} needs all rows in memory; partitioned data support CovarianceBound, "
-            "LossBound(norm='max'), IndividualLossBound and PRuleBound without a confidence, one at a time. "
-            f"{_instead_of(constraint)}"
+            f"The constraint {constraint!r} needs all rows in memory; partitioned data support CovarianceBound, also "
+            "several of them, CovariancePenalty, LossBound(norm='max'), IndividualLossBound and PRuleBound without a "
+            f"confidence. {_instead_of(constraint)}"
         )
+
+
+def _needs_sums_only(constraint: Constraint | None) -> bool:
+    """Return whether passes can answer a constraint: from sums over the rows, and a few of them."""
+    if isinstance(constraint, Several):
+        return all(isinstance(one, CovarianceBound) for one in constraint.constraints)
+    is_supported = isinstance(constraint, _SUPPORTED) and getattr(constraint, "norm", "max") == "max"
+    return is_supported and getattr(constraint, "confidence", None) is None
 
 
 def _instead_of(constraint: Any) -> str:
     """Return what to do about a constraint that passes cannot answer."""
-    if isinstance(constraint, CovariancePenalty):
-        return "Train on a sample with fit(), and give its bound_ to CovarianceBound on all rows."
     if isinstance(constraint, Several):
         return "Choose the one that binds (constraints_ of a fit() to a sample shows which), or train on a sample."
     return "Train on a sample with fit() instead."
@@ -222,7 +227,7 @@ def store_outcome(
     before = scores_of(posed.sample.X, free.theta, posed.passes.fit_intercept)
     if warn:
         warn_if_constant(before, scores)
-    notion = get_notion(getattr(constraint, "notion", "selection_rate"))
+    notion = notion_of(constraint)
     weight = posed.sample.people_weight
     try:
         seen = compare(posed.sample_sensitive, notion, posed.sample.y, weight)

@@ -120,7 +120,8 @@ def _fit_candidate(question: StreamedQuestion, classifier: Any) -> None:
     try:
         check_estimator(classifier)
     except ValueError:
-        raise DataError("Needs all rows in memory, and these data are read in passes: give a sample of them.") from None
+        said = "Needs all rows in memory, and these data are read in passes: give a sample of them."
+        raise DataError(said) from None
     fit_study(question.study, classifier)
 
 
