@@ -4,6 +4,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -15,6 +16,7 @@ from fairmargin import (
     FairLogisticRegression,
     FairMarginClassifier,
     FairSVC,
+    IndividualLossBound,
     LossBound,
 )
 from fairmargin.exceptions import DataError, DisparateTreatmentError
@@ -282,6 +284,27 @@ def test_a_copy_of_a_sensitive_column(frame, tmp_path):
     data = write(frame.assign(title=np.where(frame["sex"] == "man", "Mr", "Ms")), tmp_path / "copy")
     with pytest.raises(DisparateTreatmentError, match="Leave the column 'title' out"):
         train(FairLogisticRegression(), data)
+
+
+@pytest.mark.parametrize("constraint", [None, IndividualLossBound(0.5, "accepted")])
+def test_ties_are_settled_as_in_memory(constraint, tmp_path):
+    # The optimum scores 0 those of whom half are positive: by symmetry, and the hinge loss has its corners elsewhere.
+    cells = {("a", "u", 1): 400, ("b", "v", 0): 400, ("a", "v", 1): 200, ("a", "v", 0): 200}
+    cells |= {("b", "u", 1): 200, ("b", "u", 0): 200}
+    rows = [cell for cell, number in cells.items() for _ in range(number)]
+    frame = pd.DataFrame(rows, columns=["job", "town", "y"]).sample(frac=1.0, random_state=0)
+    frame["sex"] = np.where(np.arange(len(frame)) % 2, "man", "woman")
+    data = write(frame, tmp_path / "ties", 2, 300)
+    estimator = FairLinearSVC(constraint=constraint)
+    model = fit(estimator, data, target="y", sensitive=["sex"], sample_size=500, engine=LocalEngine(1))
+    X = model.encoder.transform(frame)
+    twin = clone(estimator).fit(X, frame["y"], sensitive_features=frame["sex"])
+    scores = estimator.decision_function(X)
+    assert np.abs(scores).min() > 1e-10  # well above rounding
+    np.testing.assert_array_equal(scores > 0, twin.decision_function(X) > 0)
+    assert estimator.certificate_.status == "solved"
+    if constraint is None:
+        assert 0 < estimator.n_ties_ < twin.n_ties_ == 800
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])

@@ -218,7 +218,7 @@ def _check_in_passes(options: Mapping[str, Any], estimator: Any) -> None:
         if options.get("confidence") is not None:
             field, said = "confidence", "A confidence needs all rows in memory: leave it out"
         elif len(texts) > 1:
-            said = "Several constraints need all rows in memory: choose one"
+            said = "Several constraints need all rows in memory unless all bound covariances: choose one"
         raise DataError(f"{said}, or give one file and no --engine.", field=field) from None
 
 

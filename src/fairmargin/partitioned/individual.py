@@ -21,11 +21,12 @@ from fairmargin.formulations.individual import (
     penalty_radius,
     relative_increase,
 )
-from fairmargin.formulations.outcome import as_sure_as
+from fairmargin.formulations.outcome import Outcome, as_sure_as
 from fairmargin.formulations.promises import Held, PromisesInMemory
 from fairmargin.partitioned.passes import Passes
 from fairmargin.partitioned.problem import PartitionedProblem
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask
+from fairmargin.partitioned.ties import settle
 from fairmargin.partitioned.worst import JoinWorst, Terms, Worst, WorstTask, content_keys
 from fairmargin.problem import ROUNDING_ROOM, Problem, Solution
 from fairmargin.solvers import Start
@@ -48,7 +49,8 @@ def solve_individual(
     problem = task.problem
     assert isinstance(problem, PartitionedProblem)
     gamma = float(constraint.gamma)
-    free = task.solve(problem.unconstrained())
+    without = problem.unconstrained()
+    free = settle(posed, Outcome(task.solve(without), without)).solution
     hair = HAIR * (1.0 + float(np.abs(problem.sample.design.matvec(free.theta)).max()))
     promises = PartitionedPromises(study, posed, free, Terms(free.theta, problem.loss, gamma, keeps, hair))
     radius = penalty_radius(problem, free, gamma)

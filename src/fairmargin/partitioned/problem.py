@@ -89,6 +89,11 @@ class PartitionedProblem(Problem):
     def single(self) -> None:
         """Return None: passes are in double precision."""
 
+    def objective(self, theta: Array, scores: Array) -> float:
+        """Return ``L(theta)``, by one pass; the scores are not those of all rows."""
+        (sums,) = self.passes.evaluate([Request(theta, self.loss)])
+        return float(sums.loss.sum()) + self.penalty(theta)
+
     def on_sample(self) -> Problem:
         """Return the same problem on the sample: its loss, rows, bounds and linear term."""
         return replace(

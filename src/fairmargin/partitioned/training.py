@@ -24,6 +24,7 @@ from fairmargin.partitioned.passes import scores_of
 from fairmargin.partitioned.prule import solve_p_rule
 from fairmargin.partitioned.sources.parquet import ParquetSource
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, Report, prepare
+from fairmargin.partitioned.ties import settle
 from fairmargin.penalty import CovariancePenalty
 from fairmargin.several import Several, has_rule, notion_of
 from fairmargin.tables.model import TabularModel
@@ -136,7 +137,7 @@ def fit_study(study: PartitionedStudy, estimator: Any) -> TabularModel:
     elif isinstance(constraint, IndividualLossBound):
         outcome = solve_individual(study, posed, constraint)
     else:
-        outcome = solve_task(constraint, posed.task)
+        outcome = settle(posed, solve_task(constraint, posed.task))
     store_outcome(estimator, posed, outcome, constraint)
     proof = estimator.certificate_
     if proof.status == "solved" and outcome.unconstrained is not None:
@@ -211,7 +212,8 @@ def store_outcome(
     estimator.covariance_ = estimator.unconstrained_covariance_ = estimator.multipliers_ = None
     estimator.diagnostics_ = estimator.training_rates_ = None
     scores = scores_of(posed.sample.X, solution.theta, posed.passes.fit_intercept)
-    estimator.n_ties_ = int(np.count_nonzero(np.abs(scores) <= 1e-9 * (float(np.sqrt(np.mean(scores**2))) or 1.0)))
+    tied = np.count_nonzero(np.abs(scores) <= 1e-9 * (float(np.sqrt(np.mean(scores**2))) or 1.0))
+    estimator.n_ties_ = outcome.n_ties or int(tied)
     for name, value in outcome.fitted_attributes().items():
         setattr(estimator, name, value)
     if task.compared is None or posed.sample_sensitive is None:
