@@ -74,20 +74,19 @@ class PartitionedPRuleOutcome(Outcome):
 def solve_p_rule(
     study: PartitionedStudy, estimator: Any, posed: PartitionedTask, constraint: PRuleBound
 ) -> PartitionedPRuleOutcome:
-    """Return the classifier of the point that the sample chose, solved on all rows, at its best cut there."""
+    """Return the most accurate classifier, on all rows, of the points that the sample chose on each path."""
     check_groups(posed, constraint)
     X, labels, more = sample_data(study, posed)
     label = posed.task.data.classes.tolist()[1]
     rules = [replace(constraint, path=path) for path in followed_paths(constraint)]
     twins = [clone(estimator).set_params(pos_label=label, constraint=asked) for asked in rules]
-    fitted = fit_twins(twins, X, labels, more)
-    twin = max(fitted, key=lambda one: one.score(X, labels, sample_weight=more["sample_weight"]))
+    points = [(twin.path_, twin.path_point_) for twin in fit_twins(twins, X, labels, more)]
     free = posed.task.solve(posed.task.problem.unconstrained())
     rule = make_rule(constraint)
-    (found,), _ = solve_levels(study, posed, constraint, free, [(twin.path_, twin.path_point_)], [rule.level])
+    (found,), _ = solve_levels(study, posed, constraint, free, points, [rule.level])
     if found.reached < rule.level:
         raise InfeasibleError(
-            f"No cut of the classifier found on the {twin.path_!r} path reaches a {rule.text} on all rows "
+            f"No cut of the classifier found on the {found.path!r} path reaches a {rule.text} on all rows "
             f"(it reaches {rule.told(found.reached)}). Take a larger sample, ask for {rule.weaker}, or merge small "
             "groups."
         )
