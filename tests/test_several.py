@@ -514,7 +514,9 @@ def test_a_frontier_of_least_loss_under_other_constraints():
     free = FairLogisticRegression(constraint=None).fit(X, y)
     accepted = free.predict(X) == 1
     asked = [IndividualLossBound(keep_positive="accepted"), CovarianceBound(0.1), LossBound(0.3)]
-    frontier = FairnessFrontier(FairLogisticRegression(constraint=asked), n_points=6).fit(X, y, sensitive_features=z)
+    frontier = FairnessFrontier(FairLogisticRegression(constraint=asked), n_points=6)
+    with pytest.warns(UserWarning, match=r"The frontier ends at factor [\d.]+: from [\d.]+ on, no classifier"):
+        frontier.fit(X, y, sensitive_features=z)
     table, reach = frontier.table_, frontier.unconstrained_.covariance_
     assert 2 <= len(table) < 6  # the loss, or a promise, ends it
     assert (table["loss_increase"] <= 0.3 + 1e-8).all()

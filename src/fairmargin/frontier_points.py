@@ -272,6 +272,7 @@ class SeveralPoints(_Points):
         self.notion = self.traced.notion
         self.n_points, self.asked_levels = frontier.n_points, frontier.levels or ()
         self._free = reference_solution(self.task)
+        self._end: tuple[str, float, float, str] | None = None  # where the other constraints end the frontier
 
     @property
     def free(self) -> Solution:
@@ -293,15 +294,27 @@ class SeveralPoints(_Points):
             asked = Several((constraint, *self.rest))
             try:
                 outcome = solve_task(asked, self.task) if word == "level" else least_loss(asked, self.task, self.free)
-            except InfeasibleError:
+            except InfeasibleError as error:
                 if not found:
                     raise
+                self._end = word, found[-1][0], place, str(error)
                 break
             found.append((place, [constraint, *self.rest], settle_ties(outcome, self.task.tol)))
         if word == "level":
             found = self._never_rising(found)
         for place, constraints, outcome in found:
             yield self._point(constraints, {word: place}, outcome)
+
+    def warn(self) -> None:
+        """Warn where the other constraints leave no classifier for the points that follow."""
+        if self._end is not None:
+            word, last, first, why = self._end
+            warnings.warn(
+                f"The frontier ends at {word} {last:.4g}: from {first:.4g} on, no classifier was found that keeps "
+                f"the other constraints, too. {why}",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _constraints(self) -> Iterator[tuple[float, Constraint]]:
         if isinstance(self.traced, PRuleBound):
