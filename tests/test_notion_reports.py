@@ -103,6 +103,9 @@ def test_cells_without_people_are_named():
     assert "Nobody of g = c is among the people with a positive label." in found.notes
     with pytest.raises(ValueError, match=r"'b', 'c' of 'g' is among the people with a positive label"):
         audit(decision, sensitive_features={"g": group}, y_true=label * (group == "a"), notion="true_positive_rate")
+    few = {"sensitive_features": {"g": group}, "notion": "true_positive_rate"}
+    with pytest.raises(ValueError, match="fewer than two groups with people to compare: nobody of 'b', 'c' counts"):
+        p_rule(label * (group == "a"), decision, **few)
     with pytest.raises(ValueError, match="give the labels y_true"):
         audit(decision, sensitive_features={"g": group}, notion="error_rate")
 

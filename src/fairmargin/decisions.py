@@ -184,8 +184,11 @@ class GroupCounts:
         _check_method(method)
         present = self.weight > 0
         if np.count_nonzero(present) < 2:
+            empty = [repr(str(c)) for c, n in zip(self.categories, self.weight, strict=True) if not n]
+            among = f" among {self.among}" if self.among else ""
+            nobody = f": nobody of {', '.join(empty)} counts{among}" if empty else ""
             raise ValueError(
-                f"The sensitive attribute {self.name!r} has fewer than two groups with people to compare."
+                f"The sensitive attribute {self.name!r} has fewer than two groups with people to compare{nobody}."
             )
         judged = self.judged(method)
         if not judged.any():
