@@ -461,3 +461,21 @@ def test_a_pipeline_is_proposed_saved_and_trained_again(study, tmp_path):
         study, clone(pipe).set_params(fairlogisticregression__constraint=parse_constraint("p-rule=80"))
     )
     assert trained["proposal"]["verdict"]["asked"] == 80.0
+
+
+def test_the_model_without_a_limit_is_proposed_where_it_is_as_good():
+    """A search gains a little accuracy on the people trained on, by chance; that is no reason to change decisions."""
+
+    def row(accuracy, rule, factor=None, level=None):
+        train = {"accuracy": accuracy, "p_rule": rule, "people": 400, "decides_alike": None}
+        return {"train": train, "factor": factor, "level": level, "loss_increase": 0.0}
+
+    free, near, far = row(0.70, 85.0, 1.0), row(0.72, 90.0, None, 90.0), row(0.73, 85.0, None, 85.0)
+    selection = Selection("p-rule", 80.0)  # one standard error is 2.2 points
+    assert selection.choose([near, free], free) == 1
+    assert "without a limit" in selection.describe(free)
+    assert "less than a standard error" in selection.why_not(near, free, free)
+    assert selection.choose([near, far, free], free) == 1
+    assert selection.choose([near, row(0.70, 75.0, 1.0)], free) == 0  # it breaks the rule
+    assert Selection("accuracy", 0.1).choose([near, free], free) == 0  # where the fairest is asked for
+    assert selection.describe(near) == selection.words

@@ -98,14 +98,31 @@ class Selection:
     def choose(self, rows: Sequence[Mapping[str, Any]], free: Mapping[str, Any]) -> int:
         """Return the index of the candidate to propose: of those allowed the best.
 
-        Of equal ones that with the level asked for, if there is one, else the first. Where none is allowed, the one
-        with the highest p%-rule that does not decide the same for everybody.
+        Of equal ones that with the level asked for, if there is one, else the first. Where the unconstrained
+        classifier is allowed and no less accurate than the best but for one standard error, it is proposed: what the
+        search gained on the people trained on is then no more than chance gives to the best of many. Where none is
+        allowed, the one with the highest p%-rule that does not decide the same for everybody.
         """
         useful = [k for k, row in enumerate(rows) if row["train"]["decides_alike"] is None] or list(range(len(rows)))
         allowed = [k for k in useful if self.allows(rows[k], free)]
         if allowed:
-            return max(allowed, key=lambda k: (*self._merit(rows[k]), rows[k]["level"] == self.asked, -k))
+            best = max(allowed, key=lambda k: (*self._merit(rows[k]), rows[k]["level"] == self.asked, -k))
+            as_good = [k for k in allowed if self.is_unlimited(rows[k]) and _within_chance(rows[k], rows[best])]
+            return as_good[0] if as_good else best
         return max(useful, key=lambda k: (_rule(rows[k]), -k))
+
+    def is_unlimited(self, row: Mapping[str, Any]) -> bool:
+        """Whether a candidate is the unconstrained classifier, and a rule is asked for that it may keep."""
+        return self.kind == "p-rule" and row["factor"] == 1.0
+
+    def describe(self, row: Mapping[str, Any]) -> str:
+        """Return what is asked for and, where the unconstrained classifier is proposed, why."""
+        if not self.is_unlimited(row):
+            return self.words
+        return (
+            f"the model without a limit, which reaches a p%-rule of at least {self.value:g}% on the people trained "
+            "on; no candidate that does is more accurate there by more than one standard error"
+        )
 
     def allows(self, row: Mapping[str, Any], free: Mapping[str, Any]) -> bool:
         """Whether a candidate meets what is asked for."""
@@ -126,6 +143,8 @@ class Selection:
         here, best = self._merit(row), self._merit(chosen)
         if _tied(here[0], best[0]) and _tied(here[1], best[1]):
             return "decides as well; one of equal ones is proposed"
+        if self.kind == "p-rule" and here[0] > best[0]:
+            return f"more accurate by less than a standard error: {percent(here[0], 2)} against {percent(best[0], 2)}"
         if self.kind == "p-rule" and not _tied(here[0], best[0]):
             return f"less accurate: {percent(here[0], 2)} against {percent(best[0], 2)}"
         if self.kind == "p-rule":
@@ -157,6 +176,12 @@ class Selection:
 def _rule(row: Mapping[str, Any]) -> float:
     found = row["train"]["p_rule"]
     return -1.0 if found is None else float(found)
+
+
+def _within_chance(row: Mapping[str, Any], best: Mapping[str, Any]) -> bool:
+    """Whether a candidate's training accuracy is within one standard error of the best one's."""
+    accuracy, people = best["train"]["accuracy"], best["train"]["people"]
+    return bool(accuracy - row["train"]["accuracy"] <= math.sqrt(accuracy * (1.0 - accuracy) / people))
 
 
 def _tied(a: float, b: float) -> bool:

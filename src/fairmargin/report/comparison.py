@@ -21,7 +21,7 @@ from fairmargin.tables.study import Part, Study
 __all__ = ["Comparison", "certified", "evaluated_part", "labelled", "necessity_of", "top_coefficients"]
 
 _COEFFICIENTS = 10
-_TRAINED = ("accuracy", "p_rule", "cv_score", "decides_alike", "attributes", "rate")
+_TRAINED = ("people", "accuracy", "p_rule", "cv_score", "decides_alike", "attributes", "rate")
 
 
 def evaluated_part(study: Study) -> tuple[Part, bool]:

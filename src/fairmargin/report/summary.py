@@ -245,7 +245,7 @@ def frontier_summary(
         rows[chosen],
         before,
         asked=Asked(value=selection.asked, notion=notion, requested=selection.kind == "p-rule"),
-        what=selection.words,
+        what=selection.describe(rows[chosen]),
         tried=_tried(record, rows, selection, before, looked_at),
     )
     details = {c.key: row for c, row in zip(fitted, rows, strict=True)}
@@ -289,7 +289,13 @@ def _curve(key: str, words: Mapping[str, Any], points: list[dict[str, Any]]) -> 
 def _proposed(selection: Selection, details: Mapping[str, Any]) -> dict[str, Any]:
     within = f"{selection.kind} at most {percent(selection.value, 2)} worse"
     question = f"proposed: {selection.value:g}%-rule" if selection.kind == "p-rule" else f"proposed: {within}"
-    return {"key": "proposed", "question": question, "answer": selection.words, "statement": None, "details": details}
+    return {
+        "key": "proposed",
+        "question": question,
+        "answer": selection.describe(details),
+        "statement": None,
+        "details": details,
+    }
 
 
 def _answer(candidate: Candidate, details: Mapping[str, Any]) -> dict[str, Any]:
