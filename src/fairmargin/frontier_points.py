@@ -11,6 +11,7 @@ In the p%-rule the points are the most accurate classifiers that one search find
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace

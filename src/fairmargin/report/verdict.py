@@ -277,7 +277,11 @@ def _span(shown: Mapping[str, Any], held_out: bool | None, count: int, *beside: 
     where = {True: "held-out people, who were not trained on", False: "people trained on", None: "people"}[held_out]
     low, high = shown["ratio_limits"]
     limits = interval(low, high if math.isfinite(high) else None, beside=beside)
-    whose = f"everybody except {name_group(shown)}" if shown["turned"] else name_group(shown)
+    whose = name_group(shown)
+    if shown["turned"] and shown["reference"] == REST:
+        whose = f"everybody except {whose}"
+    elif shown["turned"]:  # of two groups, the other one
+        whose = name_group({**shown, "group": shown["reference"]})
     return f"Measured on {count:,} {where}. The 95% interval of the ratio of {whose} is {limits}."
 
 
