@@ -1,11 +1,11 @@
 """The search for the most accurate classifier of the families that keeps the rule.
 
-The families are searched one after the other, each only where it may beat the best classifier of those before. A
-family with one parameter is looked at on a coarse grid, from the unconstrained classifier on, for as long as its
-classifiers are accurate enough at *some* cut, and then ever closer around the best point. Every candidate is judged
-at every cut of its ranking. Where people are many, candidates are solved only roughly, in single precision where that
-will do. The best are then solved to the tolerance of the task and judged anew, the most promising first, until no
-other promises more.
+Each family is searched on its own, so that searching both is not worse than searching one. A family with one
+parameter is looked at on a coarse grid, from the unconstrained classifier on, for as long as its classifiers are
+accurate enough at *some* cut, and then ever closer around the best point. Every candidate is judged at every cut of
+its ranking. Where people are many, candidates are solved only roughly, in single precision where that will do. The
+best are then solved to the tolerance of the task and judged anew, the most promising first, until no other promises
+more.
 
 The scores of the hinge loss crowd at the margins, so that no cut may divide people as the rule asks. The wider its
 corner is rounded, the more they spread: the hinge loss is searched with rounded corners, and a rounded one is
@@ -121,11 +121,12 @@ def _search_families(task: Task, judge: Judge, scouts: list[Scout], path: str, b
 def _search_family(task: Task, judge: Judge, scouts: list[Scout], look: _Look, least: float) -> Found | None:
     """Return the best classifier of one family, None where none promises to reach the accuracy ``least``.
 
+    The search itself does not depend on ``least``: a family may gain more by a closer look than a coarse one shows.
     One with a rounded corner is returned only where that of the loss itself is, or promises to be, less accurate.
     """
     walks: list[_Walk] = []
     for scout in scouts:
-        walk = _Walk(judge, scout.few, max([least, *(w.most for w in walks)]))
+        walk = _Walk(judge, scout.few, max((w.most for w in walks), default=0.0))
         if scout.task is not task:
             walk.judged(scout.unconstrained)
         look(scout, walk)
