@@ -11,7 +11,6 @@ In the p%-rule the points are the most accurate classifiers that one search find
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -310,11 +309,10 @@ class SeveralPoints(_Points):
         """Warn where the other constraints leave no classifier for the points that follow."""
         if self._end is not None:
             word, last, first, why = self._end
-            warnings.warn(
+            warn(
                 f"The frontier ends at {word} {last:.4g}: from {first:.4g} on, no classifier was found that keeps "
                 f"the other constraints, too. {why}",
                 UserWarning,
-                stacklevel=3,
             )
 
     def _constraints(self) -> Iterator[tuple[float, Constraint]]:
