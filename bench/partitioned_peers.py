@@ -3,6 +3,7 @@
     python bench/partitioned_peers.py fairmargin DIRECTORY
     python bench/partitioned_peers.py sgd DIRECTORY --epochs 3
     python bench/partitioned_peers.py spark DIRECTORY
+    python bench/partitioned_peers.py dask DIRECTORY
 
 All minimise ``sum loss + 1/2 ||w||^2`` over about 51 encoded columns. CPU includes reading and encoding; of Spark it
 is that of the Java process and of this one. Losses are per row and measured on all rows by the same code. Spark's is
@@ -16,6 +17,7 @@ import argparse
 import json
 import os
 import resource
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,36 @@ def by_sgd(directory: Path, sample: int, epochs: int) -> dict[str, Any]:
     return {"cpu": seconds, "loss": float(sums.loss.sum() + posed.task.problem.penalty(theta)) / rows}
 
 
+def by_dask(directory: Path, sample: int) -> dict[str, Any]:
+    """Return CPU and loss of dask-ml's L-BFGS on rows kept in memory, on one thread; the scan gives the encoding."""
+    # Beside this file is a coverage.py, which would hide the package that numba asks for.
+    sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]
+    import dask
+    import dask.array as da
+    from dask_ml.linear_model import LogisticRegression
+
+    start = time.process_time()
+    study = scanned(directory, 1, sample, 1)
+    posed = study.task(FairLogisticRegression(constraint=None))
+    partitions, width = study.source.partitions, len(study.encoder.feature_names)
+
+    def read(partition: Any) -> Any:
+        rows = posed.passes.reading.read(partition)
+        return rows.X[np.arange(len(rows.y))].toarray(), (rows.y > 0).astype(float)
+
+    parts = [(dask.delayed(read)(partition), partition.rows) for partition in partitions]
+    X = da.concatenate([da.from_delayed(part[0], (n, width), float) for part, n in parts])
+    y = da.concatenate([da.from_delayed(part[1], (n,), float) for part, n in parts])
+    with dask.config.set(scheduler="threads", num_workers=1):
+        X, y = dask.persist(X, y)
+        fitted = LogisticRegression(solver="lbfgs", C=1.0, max_iter=100, tol=1e-8).fit(X, y)
+    seconds = time.process_time() - start
+    theta = np.append(fitted.coef_.ravel(), fitted.intercept_)
+    (sums,) = posed.passes.evaluate([Request(theta, posed.task.problem.loss)])
+    loss = float(sums.loss.sum() + posed.task.problem.penalty(theta))
+    return {"cpu": seconds, "loss": loss / study.census.n_rows}
+
+
 def by_spark(directory: Path) -> dict[str, Any]:
     """Return CPU and loss of Spark ML's logistic regression at its own tolerance, on two local threads."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -115,7 +147,7 @@ def _cpu_of_java(session: Any) -> float:
 def main() -> None:
     """Run one trainer and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trainer", choices=["fairmargin", "sgd", "spark"])
+    parser.add_argument("trainer", choices=["fairmargin", "sgd", "spark", "dask"])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--sample", type=int, default=1_000_000)
     parser.add_argument("--epochs", type=int, default=1)
@@ -124,6 +156,8 @@ def main() -> None:
         found = by_fairmargin(given.directory, given.sample)
     elif given.trainer == "sgd":
         found = by_sgd(given.directory, given.sample, given.epochs)
+    elif given.trainer == "dask":
+        found = by_dask(given.directory, given.sample)
     else:
         found = by_spark(given.directory)
     found["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

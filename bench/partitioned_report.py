@@ -1,6 +1,6 @@
 """Measure passes, fits and peers on made data and write the table, by one command.
 
-    python bench/partitioned_report.py FOLDER --millions 10 50 --peers 3 > bench/PARTITIONED.md
+    python bench/partitioned_report.py FOLDER --millions 10 50 --peers 2.5 10 > bench/PARTITIONED.md
     python bench/partitioned_report.py FOLDER --millions 3 10 --measured-only > bench/PARTITIONED.md
 
 Makes the data it lacks in FOLDER (about 90 bytes per row), runs every measurement in a process of its own and keeps
@@ -37,12 +37,12 @@ def measure(folder: Path, name: str, script: str, *arguments: str) -> dict[str, 
     return json.loads(file.read_text())
 
 
-def data(folder: Path, millions: int) -> str:
+def data(folder: Path, millions: float) -> str:
     """Return the folder with that many million rows, made if need be."""
-    directory = folder / f"d{millions}"
+    directory = folder / f"d{millions:g}"
     if not directory.exists() and not MEASURED_ONLY:
         command = [sys.executable, str(HERE / "partitioned.py"), "make", str(directory)]
-        subprocess.run([*command, "--rows", str(millions * 10**6)], check=True)
+        subprocess.run([*command, "--rows", str(round(millions * 10**6))], check=True)
     return str(directory)
 
 
@@ -100,18 +100,45 @@ def fits_table(folder: Path, millions: list[int]) -> list[str]:
     return lines
 
 
-def peers_table(folder: Path, millions: int) -> list[str]:
+def engines_table(folder: Path, millions: float) -> list[str]:
+    """Return the lines about the same pass on threads, Dask and Spark."""
+    found = measure(folder, f"engines_{millions:g}", "partitioned_engines.py", data(folder, millions))
+    if found is None:
+        return []
+    lines = [
+        f"{found['rows']:,} rows in {found['partitions']} row groups; the engines took turns.",
+        "",
+        "| engine | rows per second | of the local ones | CPU s | times local | peak memory of a worker, GB |",
+        "|" + "---|" * 6,
+    ]
+    local = found["local"]
+    for name in ("local", "dask", "spark"):
+        seen = found[name]
+        peak = ", ".join(f"{gb:.2f}" for gb in seen["workers_peak_gb"]) or "-"
+        lines.append(
+            f"| {name} | {seen['rows_per_second']:,.0f} | {seen['rows_per_second'] / local['rows_per_second']:.2f} | "
+            f"{min(seen['cpu']):.1f} | {min(seen['cpu']) / min(local['cpu']):.2f} | {peak} |"
+        )
+    return [
+        *lines,
+        "",
+        f"The sums of all three are {'' if found['same_digits'] else 'not '}the same to the last digit.",
+    ]
+
+
+def peers_table(folder: Path, millions: float) -> list[str]:
     """Return the lines about other trainers."""
     runs = {
         "fairmargin, certified": ("fairmargin",),
         "SGDClassifier.partial_fit, 1 epoch": ("sgd", "--epochs", "1"),
         "SGDClassifier.partial_fit, 3 epochs": ("sgd", "--epochs", "3"),
         "Spark ML LogisticRegression, tol=1e-6": ("spark",),
+        "dask-ml LogisticRegression, lbfgs": ("dask",),
     }
     found = {
         name: measure(
             folder,
-            f"peer_{millions}_{'_'.join(run)}",
+            f"peer_{millions:g}_{'_'.join(run)}",
             "partitioned_peers.py",
             run[0],
             data(folder, millions),
@@ -168,7 +195,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--millions", type=int, nargs="+", default=[10])
-    parser.add_argument("--peers", type=int, default=3, metavar="MILLIONS")
+    parser.add_argument("--peers", type=float, nargs="+", default=[2.5], metavar="MILLIONS")
+    parser.add_argument("--engines", type=float, default=5, metavar="MILLIONS")
     parser.add_argument("--measured-only", action="store_true")
     parser.add_argument("--note", default="", help="how the figures came about, printed above them")
     given = parser.parse_args()
@@ -185,8 +213,11 @@ def main() -> None:
     print("\n".join(single))
     print("\n## Fits with c = 0, started from a sample of 1,000,000 rows, to a proved gap of 1e-9\n")
     print("\n".join(fits_table(given.folder, given.millions)))
-    print(f"\n## Unconstrained logistic regression beside other trainers, {given.peers} million rows\n")
-    print("\n".join(peers_table(given.folder, given.peers) or ["Not measured yet."]))
+    print("\n## One pass with gradient and Hessian on threads, Dask and Spark, two cores each\n")
+    print("\n".join(engines_table(given.folder, given.engines) or ["Not measured yet."]))
+    for millions in given.peers:
+        print(f"\n## Unconstrained logistic regression beside other trainers, {millions:g} million rows\n")
+        print("\n".join(peers_table(given.folder, millions) or ["Not measured yet."]))
     if kept is not None:
         print(f"\n## On paper: {ROWS:,.0f} rows on {WORKERS} workers of this speed\n")
         print("\n".join(estimate(kept)))
