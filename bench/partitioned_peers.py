@@ -17,7 +17,6 @@ import argparse
 import json
 import os
 import resource
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -72,8 +71,6 @@ def by_sgd(directory: Path, sample: int, epochs: int) -> dict[str, Any]:
 
 def by_dask(directory: Path, sample: int) -> dict[str, Any]:
     """Return CPU and loss of dask-ml's L-BFGS on rows kept in memory, on one thread; the scan gives the encoding."""
-    # Beside this file is a coverage.py, which would hide the package that numba asks for.
-    sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parent]
     import dask
     import dask.array as da
     from dask_ml.linear_model import LogisticRegression

@@ -4,9 +4,9 @@ The population is a whole data set. People are drawn from it with replacement, a
 its rule is computed on the population. One line per draw is appended to a file, so that a run can be stopped and
 resumed::
 
-    python bench/coverage.py --draws 1000                # as long as it takes; again to resume
-    python bench/coverage.py --draws 1000 --minutes 30   # as many draws as there is time for
-    python bench/coverage.py --table                     # only the table, into docs/coverage.md
+    python bench/guarantee.py --draws 1000                # as long as it takes; again to resume
+    python bench/guarantee.py --draws 1000 --minutes 30   # as many draws as there is time for
+    python bench/guarantee.py --table                     # only the table, into docs/coverage.md
 """
 
 import argparse
@@ -32,7 +32,7 @@ PLAIN_DRAWS = 100  # of the other two methods: enough beside a half
 KINDS = {"plain": {}, "exact": {"confidence": CONFIDENCE}}
 KINDS["asymptotic"] = {"confidence": CONFIDENCE, "guarantee": "asymptotic"}
 ROOT = Path(__file__).resolve().parent.parent
-FILE = ROOT / "bench" / "coverage.jsonl"
+FILE = ROOT / "bench" / "guarantee.jsonl"
 TABLE = ROOT / "docs" / "coverage.md"
 
 
