@@ -51,7 +51,7 @@ def test_adult_by_hand():
     assert math.log(female.ratio_low / female.ratio) == pytest.approx(-spread, abs=0.1 * spread)
     assert math.log(female.ratio_high / female.ratio) == pytest.approx(spread, abs=0.1 * spread)
     assert female.p_value < 1e-300
-    assert female.finding == "below the threshold; the difference is beyond chance"
+    assert female.finding == "below the threshold; the rates differ beyond chance"
     assert male.finding == "reference"
     assert result.lowest == female
     assert result.attributes[0].p_rule == pytest.approx(female.ratio)
@@ -170,7 +170,7 @@ def test_the_reference_is_the_highest_rate_of_large_enough_groups():
     assert result.attributes[0].reference == "big"
     rows = {g.group: g for g in result.groups}
     assert rows["tiny"].finding == TOO_FEW
-    assert rows["other"].finding == "below the threshold; the difference is beyond chance"
+    assert rows["other"].finding == "below the threshold; the rates differ beyond chance"
     assert result.lowest.group == "other"
     named = audit(decisions, sensitive_features=groups, reference={"group": "other"})
     assert named.attributes[0].reference == "other"
@@ -189,9 +189,9 @@ def test_groups_alike_are_compared_all_the_same():
 @pytest.mark.parametrize(
     ("groups", "finding"),
     [
-        ({"a": (50, 100), "b": (30, 100)}, "below the threshold; the difference is beyond chance"),
-        ({"a": (20, 40), "b": (14, 40)}, "below the threshold; the difference may be chance"),
-        ({"a": (5000, 10000), "b": (4500, 10000)}, "above the threshold; the difference is beyond chance"),
+        ({"a": (50, 100), "b": (30, 100)}, "below the threshold; the rates differ beyond chance"),
+        ({"a": (20, 40), "b": (14, 40)}, "below the threshold; the rates may differ by chance"),
+        ({"a": (5000, 10000), "b": (4500, 10000)}, "above the threshold; the rates differ beyond chance"),
         ({"a": (50, 100), "b": (48, 100)}, "no difference found"),
         ({"a": (10, 20), "b": (1, 20)}, TOO_FEW),
         ({"a": (0, 100), "b": (0, 100)}, UNDEFINED),

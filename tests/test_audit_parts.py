@@ -203,7 +203,7 @@ def test_a_difference_that_the_strata_explain():
     result = audit(
         decisions, sensitive_features=people[["sex"]].reset_index(drop=True), strata=people["job"].tolist()
     )
-    assert result.lowest.finding == "below the threshold; the difference is beyond chance"
+    assert result.lowest.finding == "below the threshold; the rates differ beyond chance"
     assert result.strata[0].common.odds_ratio == pytest.approx(1.0)
     assert result.strata[0].common.ratio == pytest.approx(100.0)
     assert result.strata[0].common.p_value == pytest.approx(1.0)

@@ -66,7 +66,7 @@ def verdict(rates, people, asked=80.0, held_out=True, **options):
 def test_verdicts(rates, people, status):
     found = verdict(rates, people)
     assert found["status"] == status
-    starts = {PASSES: "Yes. ", PASSES_MAYBE: "Yes on", FAILS_MAYBE: "No on", FAILS: "No. ", NO_VERDICT: "No verdict"}
+    starts = {PASSES: "Yes. ", PASSES_MAYBE: "Yes on", FAILS_MAYBE: "Not on", FAILS: "No. ", NO_VERDICT: "No verdict"}
     assert found["headline"].startswith(starts[status])
     if status != NO_VERDICT:
         assert found["margin"] == pytest.approx(found["p_rule"] - 80.0)
@@ -432,7 +432,7 @@ def test_training_writes_the_same_page(tmp_path, monkeypatch, study):
     ask = ["-t", "repaid", "-p", "yes", "-s", "sex", "--constraint", "accuracy=1%", "--html", "t.html", "-q"]
     assert run(["train", "people.csv", *ask]) == 0
     page = Path("t.html").read_text()
-    assert "Does the proposed model pass?" in page
+    assert "Does this model pass?" in page
     assert "accuracy=1%" in page
     _, summary = train(study, make_estimator(constraint=parse_constraint("p-rule=90")))
     assert summary["proposal"]["verdict"]["asked"] == 90.0

@@ -60,7 +60,7 @@ def decided(rates, people, **options):
 def test_verdicts_on_differences(rates, people, status):
     found = judge_differences(decided(rates, people), limit=0.05, held_out=True)
     assert found["status"] == status
-    starts = {PASSES: "Yes. ", PASSES_MAYBE: "Yes on", FAILS_MAYBE: "No on", FAILS: "No. ", NO_VERDICT: "No verdict"}
+    starts = {PASSES: "Yes. ", PASSES_MAYBE: "Yes on", FAILS_MAYBE: "Not on", FAILS: "No. ", NO_VERDICT: "No verdict"}
     assert found["headline"].startswith(starts[status])
     assert bool(found["below"]) == (status in (FAILS, FAILS_MAYBE))
     if status != NO_VERDICT:

@@ -132,7 +132,7 @@ def audit(
     >>> from fairmargin.audit import audit
     >>> result = audit([1, 1, 1, 0] * 25 + [1, 0, 0, 0] * 25, sensitive_features=["a"] * 100 + ["b"] * 100)
     >>> round(result.lowest.ratio, 1), result.lowest.finding
-    (33.3, 'below the threshold; the difference is beyond chance')
+    (33.3, 'below the threshold; the rates differ beyond chance')
     """
     _check_options(threshold, confidence, min_people, max_groups)
     if method not in RULES:

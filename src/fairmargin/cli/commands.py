@@ -169,7 +169,7 @@ def train(
             max_iter=max_iter,
         )
         step("reading")
-        settings = {"constraint": " and ".join(texts)}
+        settings: dict[str, Any] = {"constraint": " and ".join(texts), "confidence": confidence}
         with as_typed(texts, constraints):
             if partitioned.is_partitioned(context.params):
                 model, summary = partitioned.train(context.params, unfitted, settings, step, gains=worth)

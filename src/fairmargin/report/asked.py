@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairmargin.constraints import CovarianceBound
+from fairmargin.guarantee.record import Guarantee
 from fairmargin.notions import Notion, get_notion
 from fairmargin.report.difference_verdict import judge_differences
-from fairmargin.report.verdict import judge
+from fairmargin.report.verdict import judge, tested_verdict
 
 __all__ = ["USUAL", "Asked"]
 
@@ -32,6 +33,10 @@ class Asked:
         For "covariance".
     requested : bool
         Whether the model was trained for this rule; if not, it is only the usual one.
+    guarantee : Guarantee, optional
+        What was tested on the people held out, who thereby selected the model.
+    subject : str
+        What the model is called at the beginning of a sentence.
     """
 
     kind: str = "p-rule"
@@ -39,6 +44,8 @@ class Asked:
     notion: Notion = field(default_factory=lambda: get_notion("selection_rate"))
     bound: CovarianceBound | None = None
     requested: bool = True
+    guarantee: Guarantee | None = None
+    subject: str = "The proposed model"
 
     @property
     def threshold(self) -> float:
@@ -48,6 +55,7 @@ class Asked:
     def judge(self, audited: Mapping[str, Any], held_out: bool) -> dict[str, Any]:
         """Return the verdict on an audit (plain data) by the notion."""
         if self.kind == "difference":
-            return judge_differences(audited, limit=self.value, held_out=held_out)
+            return judge_differences(audited, limit=self.value, held_out=held_out, subject=self.subject)
         requested = self.requested and self.kind == "p-rule"
-        return judge(audited, asked=self.value, held_out=held_out, requested=requested)
+        found = judge(audited, asked=self.value, held_out=held_out, requested=requested, subject=self.subject)
+        return found if self.guarantee is None else tested_verdict(found, self.guarantee, self.subject)

@@ -39,6 +39,7 @@ def judge_covariances(
     screen: Mapping[str, Any],
     min_people: int,
     fitted: Any = None,
+    subject: str = "The proposed model",
 ) -> dict[str, Any]:
     """Return the verdict on a bound on covariances.
 
@@ -53,6 +54,8 @@ def judge_covariances(
         Groups of fewer people decide nothing.
     fitted : estimator, optional
         Whose covariances in training are known; ``train`` may then be a sample of the people trained on.
+    subject : str
+        What the model is called at the beginning of a sentence.
 
     Returns
     -------
@@ -82,7 +85,7 @@ def judge_covariances(
     count = len((test or train)[0])
     return found | words(
         status,
-        f"{_headline(status, _asked(bound), test is not None)} {_beside(screen)}",
+        f"{_headline(status, _asked(bound), test is not None, subject)} {_beside(screen)}",
         f"{_asked(bound).capitalize()} is asked for. In training the largest covariance is {_size(largest)}. "
         f"{_furthest(measured, count, test is not None)} Beside it, the {screen['asked']:g}%-rule: "
         f"{screen['passes'].replace('No rule was asked for; ', '')}",
@@ -168,16 +171,16 @@ def _asked(bound: CovarianceBound) -> str:
     )
 
 
-def _headline(status: str, asked: str, held_out: bool) -> str:
+def _headline(status: str, asked: str, held_out: bool, subject: str) -> str:
     if not held_out:
         said = {PASSES_MAYBE: "Yes on the people trained on", FAILS_MAYBE: "No, not even on the people trained on"}
         return f"{said[status]}: {asked}."
     return {
-        PASSES: f"Yes. The proposed model has {asked} on held-out people, too.",
-        PASSES_MAYBE: f"Yes, as far as these people tell. The proposed model has {asked} in training; what is left "
+        PASSES: f"Yes. {subject} has {asked} on held-out people, too.",
+        PASSES_MAYBE: f"Yes, as far as these people tell. {subject} has {asked} in training; what is left "
         "on held-out people may be chance.",
-        FAILS_MAYBE: f"No on these people, but it may be chance. The proposed model was trained for {asked}.",
-        FAILS: f"No. The proposed model was trained for {asked}, but it does not hold on held-out people.",
+        FAILS_MAYBE: f"Not on these people. {subject} was trained for {asked}; what is left here may be chance.",
+        FAILS: f"No. {subject} was trained for {asked}, but it does not hold on held-out people.",
     }[status]
 
 

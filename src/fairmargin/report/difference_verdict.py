@@ -74,8 +74,8 @@ def judge_differences(
         PASSES: f"Yes. {subject} keeps differences of {what} within {within}.",
         PASSES_MAYBE: f"Yes on these people, but not beyond doubt. {subject} keeps differences of {what} within "
         f"{within} here.",
-        FAILS_MAYBE: f"No on these people, but it may be chance. {subject} lets {what} differ by more than {within} "
-        "here.",
+        FAILS_MAYBE: f"Not on these people. {subject} lets {what} differ by more than {within} here, but in the "
+        "population they may differ by less.",
         FAILS: f"No. {subject} lets {what} differ by more than {within}.",
     }
     found |= {"difference": widest["gap"], "low": widest["low"], "high": widest["high"], "below": beyond}

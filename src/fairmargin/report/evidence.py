@@ -50,8 +50,8 @@ def rates_section(proposal: Mapping[str, Any], limits: tuple[float, ...], audit:
         "gain / lose": lambda r: f"{r['gained']:,} / {r['lost']:,}",
     }
     text = (
-        "The favourable decision by group: in the labels, under the model without a limit, and under the proposed "
-        "model. All on the same people."
+        "The favourable decision by group: in the labels, under the model without a limit, and under this model. "
+        "All on the same people."
     )
     return section_of(RATES, text, columns, proposal["groups"], left=(7,))
 
@@ -69,8 +69,8 @@ def _rates_of_notion(proposal: Mapping[str, Any], limits: tuple[float, ...], aud
         "gain / lose": lambda r: f"{r['gained']:,} / {r['lost']:,}",
     }
     text = (
-        f"The {audit['rate']} by group, among {audit['among']}: under the model without a limit, and under the "
-        "proposed model. All on the same people."
+        f"The {audit['rate']} by group, among {audit['among']}: under the model without a limit, and under "
+        "this model. All on the same people."
     )
     return section_of(RATES, text, columns, proposal["groups"], left=(6,))
 
@@ -106,7 +106,7 @@ def _distributions(rows: Sequence[Mapping[str, Any]]) -> Section:
     for k, name in enumerate(("5%", "25%", "median", "75%", "95%")):
         columns[name] = lambda r, k=k: f"{r['quantiles'][k]:.2f}"  # type: ignore[misc]
     text = "So many people of the group have a lower score. A score from 0 on is a favourable decision."
-    return section_of("Scores of the proposed model by group", text, columns, rows)
+    return section_of("Scores of this model by group", text, columns, rows)
 
 
 def candidate_section(rows: Sequence[Mapping[str, Any]], limits: tuple[float, ...] = ()) -> Section:

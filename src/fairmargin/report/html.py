@@ -24,7 +24,7 @@ __all__ = ["to_html"]
 
 _HERE = Path(__file__).parent
 # Tables that the page shows as drawings, or elsewhere.
-_DRAWN = (RATES, "Scores of the proposed model by group", "What was tried")
+_DRAWN = (RATES, "Scores of this model by group", "What was tried")
 
 # Columns of tables that "How to read this" explains, by the place there; the last ones only where a model is shown.
 _MODELLED = {"AUC": "auc", "KS": "auc", "SMD": "auc", "gain / lose": "gain", "no limit": "no-limit"}

@@ -8,7 +8,7 @@ from typing import Any
 from fairmargin import formatting
 from fairmargin.formatting import escape_markdown as _plain
 from fairmargin.report.evidence import all_sections
-from fairmargin.report.sections import limits_of
+from fairmargin.report.sections import asked_for, limits_of
 from fairmargin.report.terminal import training_rows
 
 __all__ = ["to_markdown"]
@@ -170,7 +170,7 @@ def _train(summary: Mapping[str, Any]) -> list[str]:
     header = ("people", "accuracy", "95% interval", "accepted", "p%-rule", "95% interval", "CV score")
     data, shown = summary["data"], summary["test"] or summary["train"]
     lines = [f"Favourable: {_plain(data['target'])} = {_plain(data['positive'])}. "]
-    lines[0] += f"Asked for: {_plain(summary['settings'].get('constraint', 'none'))}. "
+    lines[0] += f"Asked for: {_plain(asked_for(summary['settings']))}. "
     lines[0] += f"Deciding the same for everybody is right in {formatting.percent(shown['constant_accuracy'])}."
     lines += ["", *_table(header, rows), f"Certificate: {_plain(summary['proof']['text'])}", ""]
     for key in ("guarantee", "necessity"):

@@ -99,6 +99,7 @@ def _verdict(
     train = study.train, scored["train"], comparison.scores["train"]
     test = (part, scored["test"]) if held_out else None
     options: dict[str, Any] = {"screen": screen, "min_people": study.min_people, "fitted": fitted}
+    options["subject"] = asked.subject
     return judge_covariances(asked.bound, train=train, test=test, **options)
 
 

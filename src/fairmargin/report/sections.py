@@ -13,7 +13,7 @@ from typing import Any
 from fairmargin import formatting
 from fairmargin.audit.errors import ERROR_RATES
 
-__all__ = ["Section", "audit_sections", "limits_of", "number", "profile_titles", "section_of"]
+__all__ = ["Section", "asked_for", "audit_sections", "limits_of", "number", "profile_titles", "section_of"]
 
 _MOST = 40  # rows that a table on paper still bears; the JSON has all
 
@@ -49,6 +49,12 @@ def audit_sections(summary: Mapping[str, Any]) -> list[Section]:
 def profile_titles(summary: Mapping[str, Any]) -> list[str]:
     """Return the titles of the tables that a profile requires."""
     return [section.title for section in _profile(summary.get("profile"))]
+
+
+def asked_for(settings: Mapping[str, Any]) -> str:
+    """Return the constraint of a training in words, with the confidence that it was tested at, if any."""
+    constraint, confidence = str(settings.get("constraint", "none")), settings.get("confidence")
+    return constraint if confidence is None else f"{constraint}, with a confidence of {100 * confidence:.4g}%"
 
 
 def limits_of(summary: Mapping[str, Any]) -> tuple[float, ...]:

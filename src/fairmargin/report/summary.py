@@ -6,6 +6,7 @@ Every renderer (HTML, Markdown, JSON, terminal) reads the same dict, so that the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fairmargin.audit import Audit
@@ -26,6 +27,7 @@ from fairmargin.report.comparison import (
 from fairmargin.report.evaluation import evaluate
 from fairmargin.report.plain import plain, versions
 from fairmargin.report.proposal import audit_part, describe_proposal
+from fairmargin.report.sections import asked_for
 from fairmargin.report.verdict import judge
 from fairmargin.tables.study import Study
 
@@ -119,7 +121,7 @@ def training_summary(
     for), and ``gains`` what decisions are worth.
     """
     free = classifier if unconstrained is None else unconstrained
-    asked = asked or Asked(requested=False)
+    asked = replace(asked or Asked(requested=False), subject="This model")
     comparison = Comparison(study, free, gains, asked.notion)
     held_out = comparison.held_out
     before = comparison.details(free, {})
@@ -130,8 +132,8 @@ def training_summary(
         details,
         before,
         asked=asked,
-        what=f"trained with the constraint {settings.get('constraint', 'none')}",
-        tried="One model was trained. The command frontier searches for alternatives and records them.",
+        what=f"trained with the constraint {asked_for(settings)}",
+        tried=_trained_and_tested(classifier),
     )
     trained = {**details["train"], **_trained(comparison, classifier)}
     said = [*study.warnings, *warnings]
@@ -155,6 +157,18 @@ def training_summary(
         "proposal": proposal,
         "candidates": [],
     }
+
+
+def _trained_and_tested(classifier: Any) -> str:
+    """Say how many classifiers led to one."""
+    guarantee = getattr(last_step(classifier), "guarantee_", None)
+    further = "The command frontier searches for alternatives and records them."
+    if guarantee is None or guarantee.candidates == 1:
+        return f"One model was {'trained' if guarantee is None else 'trained and tested'}. {further}"
+    return (
+        f"{guarantee.candidates:,} classifiers were trained and tested one after the other, those with the widest "
+        f"margin above the rule first. This is the last one that passed. {further}"
+    )
 
 
 def _trained(comparison: Comparison, classifier: Any) -> dict[str, Any]:

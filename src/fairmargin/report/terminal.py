@@ -8,7 +8,7 @@ from typing import Any
 
 from fairmargin import formatting
 from fairmargin.report.evidence import all_sections
-from fairmargin.report.sections import limits_of, profile_titles
+from fairmargin.report.sections import asked_for, limits_of, profile_titles
 from fairmargin.tables.encoding import TAKEN_AS
 
 __all__ = ["show", "training_rows"]
@@ -212,7 +212,7 @@ def _rules(console: Any, rules: list[Mapping[str, Any]]) -> None:
 
 def _train(console: Any, summary: Mapping[str, Any], verbose: bool) -> None:
     _study(console, summary)
-    console.print(formatting.clean(f"asked for: {summary['settings'].get('constraint', 'none')}"))
+    console.print(formatting.clean(f"asked for: {asked_for(summary['settings'])}"))
     table = _table(
         f"Decisions, by {summary['audit']['rate']}{'s' if summary['audit']['notion'] == 'selection_rate' else ''}",
         "",

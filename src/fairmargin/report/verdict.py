@@ -14,6 +14,7 @@ from typing import Any
 
 from fairmargin.audit.findings import REFERENCE, REST, TOO_FEW
 from fairmargin.formatting import NONE, distance, interval, people, percent, ratio_beside, shorten
+from fairmargin.guarantee.record import Guarantee
 from fairmargin.rate_statistics import ratio_interval
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "no_verdict",
     "not_judged",
     "rate_in_words",
+    "tested_verdict",
     "words",
 ]
 
@@ -98,7 +100,8 @@ def judge(
     headlines = {
         PASSES: f"Yes. {subject} {keeps} the {rule}.",
         PASSES_MAYBE: f"Yes on these people, but not beyond doubt. {subject} {keeps} the {rule} here.",
-        FAILS_MAYBE: f"No on these people, but it may be chance. {subject} {misses} the {rule} here.",
+        FAILS_MAYBE: f"Not on these people. {subject} {misses} the {rule} here, but the ratio in the population may "
+        f"still be {asked:g}% or more.",
         FAILS: f"No. {subject} {misses} the {rule}.",
     }
     limit = f"No rule was asked for; {asked:g}% is the usual threshold."
@@ -112,6 +115,30 @@ def judge(
         _sure(status, judged, asked, held_out, audit["compared_people"]),
         _for_whom(below, asked, audit),
     )
+
+
+def tested_verdict(found: Mapping[str, Any], guarantee: Guarantee, subject: str) -> dict[str, Any]:
+    """Return the verdict on a model that the people held out selected by a test: what is sure is the test's claim.
+
+    Their rates are those of a selected classifier, so that intervals around them claim too much.
+    """
+    if found["status"] == NO_VERDICT:
+        return dict(found)
+    sure, rule = f"{100 * guarantee.confidence:.4g}% confidence", f"{guarantee.p:g}%-rule"
+    said = (
+        f"{guarantee.candidates:,} classifiers were tested on {guarantee.people:,} held-out people, one after the "
+        "other, and this one was chosen by that test. So their rates, and the intervals around them, are those of a "
+        f"selected classifier. The {sure} covers the {rule} only, not the ratio measured."
+    )
+    if guarantee.candidates == 1:
+        said = (
+            f"One classifier was tested on {guarantee.people:,} held-out people, who were not trained on. The {sure} "
+            f"covers the {rule} only, not the ratio measured."
+        )
+    changed = {"sure": said}
+    if found["status"] in (PASSES, PASSES_MAYBE):
+        changed |= {"status": PASSES, "headline": f"Yes, with {sure}. {subject} keeps the {rule}."}
+    return {**found, **changed}
 
 
 def no_verdict(audit: Mapping[str, Any], subject: str) -> dict[str, str] | None:
@@ -239,7 +266,10 @@ def describe(row: Mapping[str, Any], counted: str = _ACCEPTED) -> str:
     rate, others = percent(row["rate"]), percent(row["rate_of_others"])
     against = "everybody else" if row["reference"] == REST else shorten(row["reference"], _SHORT)
     if row["difference"] > 0:  # then it is the others who are worse off
-        return f"everybody except {name}, {counted} less often than {name} ({count}): {others} against {rate}"
+        whose = f"everybody except {name}"
+        if row["reference"] != REST:
+            whose = name_group({**row, "group": row["reference"]})
+        return f"{whose}: {others} {counted}, against {rate} of the {count} with {name}"
     return f"{name} ({count}), {counted} {direction(row['difference'])} {against}: {rate} against {others}"
 
 

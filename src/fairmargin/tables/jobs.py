@@ -360,7 +360,9 @@ def _asked(estimator: Any) -> Asked:
     """Return the rule that a constraint asks for, which the verdict is about."""
     rule, notion = _main_constraint(estimator), _notion_of(estimator)
     if isinstance(rule, PRuleBound) and rule.p is not None:
-        return Asked("p-rule", float(rule.p), notion)
+        tested = getattr(last_step(estimator), "guarantee_", None)
+        on_held_out = tested is not None and tested.kind != "cross-fitted"
+        return Asked("p-rule", float(rule.p), notion, guarantee=tested if on_held_out else None)
     if isinstance(rule, PRuleBound):
         assert rule.difference is not None  # one of the two is given
         return Asked("difference", float(rule.difference), notion)
