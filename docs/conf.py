@@ -57,6 +57,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "copyfile_regex": r".*\.rst",
     "image_scrapers": ("matplotlib",),
+    "capture_repr": ("_repr_html_",),  # tables, not what the last call of a plot returns
 }
 warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.*")
 

@@ -54,7 +54,8 @@ class FairLogisticRegression(_FairLinear):
     """Logistic regression under fairness constraints.
 
     Minimises ``C sum_i s_i log(1 + exp(-y_i f(x_i))) + 1/2 ||w||^2`` subject to ``constraint``.
-    The result is provably optimal: ``certificate_`` holds the duality gap.
+    Under convex constraints ``certificate_`` proves the result optimal, within ``tol``. ``PRuleBound`` is a search,
+    and the certificate bounds the loss against the best classifier without a constraint.
 
     Parameters
     ----------

@@ -64,12 +64,20 @@ class Certificate:
     n_iter : int
         Iterations of the solver.
     status : str
-        ``"solved"`` (gap and violation are within tolerance; of a gap that is ``tol``, or 1e-6 for
-        ``LossBound(norm="sum")`` and where ``IndividualLossBound`` ends at its bound on the penalty; for
-        ``PRuleBound`` it is the point's problem on its path that is solved), ``"inaccurate"`` (no further progress),
+        ``"solved"`` (gap and violation are within tolerance), ``"inaccurate"`` (no further progress),
         ``"iteration limit"``, ``"separable"`` (without a penalty the loss falls to zero as the coefficients grow
         without end: there is no optimum), ``"infeasible"`` (no classifier satisfies the rows of A; only candidates of
         a search end so, and none is returned).
+
+    Notes
+    -----
+    The tolerance of the gap is the estimator's ``tol``. It is 1e-6 for ``LossBound(norm="sum")``, and for
+    ``IndividualLossBound`` where its bound on the penalty is reached.
+
+    Under convex constraints ``"solved"`` proves the classifier optimal within that tolerance. With ``PRuleBound``
+    the bound and the gap of ``certificate_`` are against all classifiers, fair or not, so that the gap may be large;
+    ``"solved"`` is then about ``path_certificate_``, and does not prove that no more accurate classifier keeps the
+    rule.
     """
 
     objective: float

@@ -32,14 +32,15 @@ Array = NDArray[np.float64]
 
 @document
 class FairTreeClassifier(FairClassifier):
-    """A tree ensemble under fairness constraints, with a proof.
+    """A tree ensemble under fairness constraints, with a certificate.
 
     The trees of any ensemble (of scikit-learn, LightGBM, XGBoost or CatBoost) divide the people; the values of their
     leaves are then learned together. With ``L(x)`` the leaves in which ``x`` ends, one per tree, the score is
     ``f(x) = b + sum_{l in L(x)} w_l``, linear in the indicators of the leaves, and the leaf values minimise
-    ``C sum_i s_i loss(y_i f(x_i)) + 1/2 ||w||^2`` subject to what ``constraint`` asks. ``certificate_`` proves them
-    optimal for these trees. The result is one deterministic ensemble that never sees the sensitive attributes: trees
-    are grown from ``X`` alone.
+    ``C sum_i s_i loss(y_i f(x_i)) + 1/2 ||w||^2`` subject to what ``constraint`` asks. Under convex
+    constraints ``certificate_`` proves them optimal for these trees; with ``PRuleBound`` it bounds the loss against
+    the best leaf values without a constraint. The result is one deterministic ensemble that never sees the sensitive
+    attributes: trees are grown from ``X`` alone.
 
     Parameters
     ----------
