@@ -2,8 +2,8 @@
 A rule that holds in training and fails elsewhere
 =================================================
 
-A p%-rule that is met on the people trained on is met by other people about half of the time. Asking for it with a
-``confidence`` sets people aside and tests the rule on them.
+A p%-rule that is met on the people trained on is often broken for other people; "Does the rule hold for people not
+seen yet?" has figures on real data. Asking for it with a ``confidence`` sets people aside and tests the rule on them.
 """
 
 import matplotlib.pyplot as plt

@@ -32,7 +32,7 @@ from fairmargin.datasets import make_credit_demo
 from fairmargin.io import trusted_types
 from fairmargin.report import to_html, to_json
 from fairmargin.tables import prepare, table_of_frame
-from fairmargin.workflow import trace
+from fairmargin.tables.jobs import trace
 
 # %%
 # Data that are made up: applications for credit, whether they were repaid, and the sex of the applicants.

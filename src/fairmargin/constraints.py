@@ -326,15 +326,15 @@ class PRuleBound(Constraint):
     By default the rule is about selection rates. Under another ``notion`` it is about the rates of that notion, and
     under several conditions (equalised odds, strata) about each of them: the least ratio of the lower rate to the
     higher one must be at least ``p``. Where errors are counted (``"false_negative_rate"``, ``"error_rate"``), it is
-    the ratio of these error rates; where nobody at all is counted, rates are equal. ``difference`` bounds the
-    difference of rates instead of their ratio.
+    the ratio of these error rates. Where both rates are zero, they count as equal: a ratio of 100%. ``difference``
+    bounds the difference of rates instead of their ratio.
 
-    A rule that is met on the people trained on is missed by others about half of the time. With ``confidence``, part
-    of the people are set aside and the rule is tested on them: with probability at least ``confidence`` over their
-    draw, either ``fit`` raises ``NotCertifiedError`` or every group's rule is at least ``p`` in the population they
-    come from. ``guarantee_`` says what was tested. The people set aside must be untouched: fit a pipeline through
-    :class:`fairmargin.CertifiedClassifier`. Fitting again with another ``random_state`` until it succeeds voids the
-    promise.
+    A rule that is met on the people trained on is often broken in the population, in about half of the draws or
+    more. With ``confidence``, part of the people are set aside and the rule is tested on them: with probability at
+    least ``confidence`` over their draw, either ``fit`` raises ``NotCertifiedError`` or every group's rule is at
+    least ``p`` in the population they come from. ``guarantee_`` says what was tested. The people set aside must be
+    untouched: fit a pipeline through :class:`fairmargin.CertifiedClassifier`. Fitting again with another
+    ``random_state`` until it succeeds voids the promise.
 
     The rule is about the positive decision, ``classes_[1]``, the estimator's ``pos_label``. Where the
     unconstrained classifier reaches the rule, it is returned, with its intercept at the most accurate place that

@@ -32,10 +32,10 @@ _EXAMPLES: dict[Callable[..., Any], tuple[str, ...]] = {
         "fairmargin audit june.csv -s sex --decision approved --baseline may.json",
     ),
     train: (
-        "fairmargin train people.csv -t repaid -p yes -s sex --constraint p-rule=80 -o model.json",
+        "fairmargin train people.csv -t repaid -p yes -s sex,origin --constraint p-rule=80 -o model.json",
         "fairmargin train people.csv -t repaid -p yes -s sex,origin --constraint covariance=0 --min-frequency 20",
-        "fairmargin train people.csv -t repaid -p yes -s sex --constraint loss=0.02 --estimator linear-svm",
-        "fairmargin train people.csv -t repaid -p yes -s sex --constraint p-rule=80 --html report.html",
+        "fairmargin train people.csv -t repaid -p yes -s sex,origin --constraint loss=0.02 --estimator linear-svm",
+        "fairmargin train people.csv -t repaid -p yes -s sex,origin --constraint p-rule=80 --html report.html",
         "fairmargin train 'data/*.parquet' -t repaid -p yes -s sex --engine dask://scheduler:8786",
     ),
     predict: (
@@ -44,8 +44,8 @@ _EXAMPLES: dict[Callable[..., Any], tuple[str, ...]] = {
     ),
     frontier: (
         "fairmargin frontier --demo",
-        "fairmargin frontier people.csv -t repaid -p yes -s sex -o report.html",
-        "fairmargin frontier people.csv -t repaid -p yes -s sex --select p-rule=85 -o report.html -o model.json",
+        "fairmargin frontier people.csv -t repaid -p yes -s sex,origin -o report.html",
+        "fairmargin frontier people.csv -t repaid -p yes -s sex,origin --select p-rule=85 -o out.html -o model.json",
         "fairmargin frontier adult.data -t income -p '>50K' -s sex,race --exclude fnlwgt",
     ),
 }

@@ -44,9 +44,9 @@ def register(app: typer.Typer) -> None:
     app.command(
         epilog="Examples:\n\n"
         "fairmargin compare --demo\n\n"
-        "fairmargin compare people.csv -t repaid -p yes -s sex\n\n"
+        "fairmargin compare people.csv -t repaid -p yes -s sex -x origin\n\n"
         "fairmargin compare --dataset adult -s sex --out adult --jobs 2\n\n"
-        "fairmargin compare people.csv -t repaid -p yes -s sex --method covariance --method reweighing --splits 3"
+        "fairmargin compare people.csv -t repaid -p yes -s sex -x origin --method reweighing --splits 3"
     )(compare)
 
 

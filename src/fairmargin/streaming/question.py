@@ -87,7 +87,7 @@ def ask(
     names: Mapping[str, Mapping[str, str]] | None = None,
     progress: Report | None = None,
 ) -> StreamedQuestion:
-    """Put a question to a source; parameters as in :func:`fairmargin.tables.prepare`, and the name of the data.
+    """Prepare a source for training; parameters as in :func:`fairmargin.tables.prepare`, and the name of the data.
 
     Who is held out is drawn row by row, not within each combination of target and groups.
     """

@@ -2,7 +2,7 @@
 
 What the command line does between reading a file and writing a report, for use from Python as well::
 
-    study = prepare(read_table("people.csv"), target="repaid", positive="yes", sensitive=["sex"])
+    study = prepare(read_table("people.csv"), target="repaid", positive="yes", sensitive=["sex", "origin"])
     model, summary = train(study, make_estimator("logistic", parse_constraint("p-rule=80")))
     model, summary = propose(study, make_estimator("logistic"), parse_selection("p-rule=85"))
 """

@@ -93,7 +93,7 @@ def prepare(
     intersections: bool = False,
     value_names: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Study:
-    """Put a question to a table: who gets the target, by which features, fair between which groups.
+    """Prepare a table for training: choose target, features and sensitive columns, split and encode.
 
     The encoding is learnt from the training part only. The split is stratified unless ``stratify`` is False: every
     combination of target and groups has its share among the people held out.
