@@ -119,6 +119,17 @@ def test_a_rate_of_zero_for_everybody_is_no_verdict():
     assert "false positive rate is 0.0% in every group" in said["headline"]
 
 
+@pytest.mark.parametrize("notion", ["error_rate", "false_positive_rate", "true_positive_rate"])
+def test_decisions_without_an_error_pass(notion, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"sex": np.repeat(["f", "m"], 80), "y": np.tile([0, 1], 80)})
+    frame.assign(decided=frame["y"]).to_csv("right.csv", index=False)
+    ask = ["audit", "right.csv", "-t", "y", "--decision", "decided", "-s", "sex", "--notion", notion]
+    assert run([*ask, "--fail-under", "80", "--quiet"]) == 0
+    assert ("is 0 in every group" in capsys.readouterr().err) == (notion != "true_positive_rate")
+    assert run([*ask, "--fail-under", "80", "--quiet", "--min-people", "100"]) == 1  # too few people to say
+
+
 def test_the_command_audits_by_a_notion(people, capsys):
     files = ["--json", "a.json", "--markdown", "a.md", "--html", "a.html"]
     ask = ["audit", "people.csv", *ASK, *DECIDED, "--notion", "true_positive_rate"]

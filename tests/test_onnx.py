@@ -261,6 +261,27 @@ def test_graphs_that_do_not_load_are_refused(people):
         to_onnx(model, X)
 
 
+@pytest.mark.parametrize("encoder", [OneHotEncoder(), OrdinalEncoder()])
+def test_graphs_that_decide_differently_are_refused(encoder, people):
+    # An empty text is a category of its own in scikit-learn, and stands for a missing value in a graph.
+    _, y, _ = people
+    X = pd.DataFrame({"job": np.resize(np.array(["a", "a", "b", ""], dtype=object), len(y))})
+    model = make_pipeline(SimpleImputer(strategy="most_frequent"), encoder, FairLogisticRegression(constraint=None))
+    model.fit(X, y)
+    with pytest.raises(ValueError, match=r"other scores than the model for \d+ of \d+ rows.*empty text"):
+        to_onnx(model, X)
+    assert to_onnx(model, X[:0]).graph.input[0].name == "job"  # without rows there is nothing to compare
+
+
+def test_graphs_that_do_not_run_are_refused(people):
+    _, y, _ = people
+    X = pd.DataFrame({"b": np.arange(len(y)) % 3 == 0, "x": np.arange(len(y), dtype=float)})
+    imputer = make_column_transformer((SimpleImputer(strategy="most_frequent"), ["b", "x"]))
+    model = make_pipeline(imputer, FairLogisticRegression(constraint=None)).fit(X, y)
+    with pytest.raises(ValueError, match="cannot run the graph of this model on X"):
+        to_onnx(model, X)
+
+
 @pytest.mark.parametrize("labels", [(0, 1), ("no", "yes"), (False, True), (-1.0, 1.0)])
 def test_labels_keep_their_type(labels, people):
     X, y, z = people

@@ -172,7 +172,7 @@ def test_interrupt_leaves_nothing_running(engine, spark_session, folder):
     assert list(spark_session.sparkContext.statusTracker().getActiveJobsIds()) == []
 
 
-def test_interrupt_waits_for_the_end_of_a_call():
+def test_interrupt_waits_for_the_end_of_a_call(monkeypatch):
     handler, done = signal.getsignal(signal.SIGINT), []
 
     def interrupted():
@@ -187,6 +187,9 @@ def test_interrupt_waits_for_the_end_of_a_call():
     assert signal.getsignal(signal.SIGINT) is handler
     with spark_engine.uninterrupted() as is_stopped:
         assert not is_stopped()
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_IGN)  # a job in the background
+    with spark_engine.uninterrupted():
+        assert signal.signal(signal.SIGINT, handler) is handler
 
 
 @cluster

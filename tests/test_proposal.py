@@ -472,10 +472,15 @@ def test_the_model_without_a_limit_is_proposed_where_it_is_as_good():
 
     free, near, far = row(0.70, 85.0, 1.0), row(0.72, 90.0, None, 90.0), row(0.73, 85.0, None, 85.0)
     selection = Selection("p-rule", 80.0)  # one standard error is 2.2 points
-    assert selection.choose([near, free], free) == 1
+    assert selection.choose([near, free], free, 400) == 1
     assert "without a limit" in selection.describe(free)
     assert "less than a standard error" in selection.why_not(near, free, free)
-    assert selection.choose([near, far, free], free) == 1
-    assert selection.choose([near, row(0.70, 75.0, 1.0)], free) == 0  # it breaks the rule
-    assert Selection("accuracy", 0.1).choose([near, free], free) == 0  # where the fairest is asked for
+    assert selection.choose([near, far, free], free, 400) == 1
+    assert selection.choose([near, free], free, 40_000) == 0  # a sample in the report does not count
+    assert selection.choose([near, row(0.70, 75.0, 1.0)], free, 400) == 0  # it breaks the rule
+    assert Selection("accuracy", 0.1).choose([near, free], free, 400) == 0  # where the fairest is asked for
+    fairer = row(0.70, 97.0, None, 97.0)
+    assert selection.why_not(fairer, free, free) == "no more accurate than the model without a limit"
+    assert "without a limit" not in selection.describe(row(0.70, 60.0, 1.0))  # where no candidate keeps the rule
+    assert "true positive rate" in Selection("p-rule", 80.0, notion="true_positive_rate").describe(free)
     assert selection.describe(near) == selection.words

@@ -13,8 +13,8 @@ _LIBRARIES = frozenset({"contextlib", "fairmargin", "functools", "joblib", "skle
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Issue a warning for the innermost line outside of the libraries around it."""
+    """Issue a warning for the innermost line outside of the libraries around it; in a thread, for where it begins."""
     level, frame = 1, sys._getframe(0)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _LIBRARIES:
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -342,6 +342,11 @@ def _gate(summary: dict[str, Any], fail_under: float | None) -> int:
     lowest = summary["audit"]["lowest"]
     if summary["audit"]["decides_alike"] == "accepts":
         print("fairmargin: everybody gets the positive decision, which keeps every rule", file=sys.stderr)
+    if _never_happens(summary["audit"]):
+        print(
+            f"fairmargin: the {summary['audit']['rate']} is 0 in every group, which keeps every rule", file=sys.stderr
+        )
+        return 0
     if lowest is None or lowest["rule"] is None:
         failure = "no group has enough people to say; --fail-under cannot be decided"
     elif lowest["rule"] >= fail_under:
@@ -353,6 +358,13 @@ def _gate(summary: dict[str, Any], fail_under: float | None) -> int:
         failure = f"the {rule} of {where} ({summary['audit']['compared']}) is {reached}, under {fail_under:g}%"
     print(f"fairmargin: {clean(failure)}", file=sys.stderr)
     return _CHECK_FAILED
+
+
+def _never_happens(audit: Mapping[str, Any]) -> bool:
+    """Whether groups are large enough to compare and have a rate of 0, as of errors that nobody meets."""
+    groups = [group for attribute in audit["attributes"] for group in attribute["groups"]]
+    large = [group for group in groups if group["people"] >= audit["min_people"]]
+    return audit["decides_alike"] is None and len(large) > 1 and all(group["rate"] == 0 for group in groups)
 
 
 def _drift_gate(summary: Mapping[str, Any]) -> int:

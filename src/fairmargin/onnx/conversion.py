@@ -22,7 +22,7 @@ from fairmargin.onnx.encoders import category_features, table_features
 from fairmargin.onnx.graph import Graph
 from fairmargin.onnx.inputs import NAME, as_frame, is_text
 from fairmargin.onnx.kernels import kernel_matrix
-from fairmargin.onnx.steps import check_loads, register_steps
+from fairmargin.onnx.steps import check_runs, register_steps
 from fairmargin.onnx.trees import read_splits, sum_of_leaves
 from fairmargin.tables.encoding import TableEncoder
 from fairmargin.tables.model import TabularModel
@@ -42,9 +42,10 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
         A classifier or transformer of this package, alone or as a step of a pipeline whose other steps skl2onnx can
         convert; a fitted search stands for its best estimator, a ``CertifiedClassifier`` for what it holds.
     X : array or frame of shape (n, n_features)
-        Rows such as the model takes, of which only columns and types matter; no rows are needed. A frame with
-        categories, or for a model that takes columns by name, gives one input per column, text for categories and
-        float64 for numbers; anything else one input, ``X``, a matrix of float64.
+        Rows such as the model takes. Its columns and types give the inputs: a frame with categories, or for a model
+        that takes columns by name, one input per column, text for categories and float64 for numbers; anything else
+        one input, ``X``, a matrix of float64. No rows are needed; those that there are, are decided by the graph too,
+        where onnxruntime is installed, and compared.
     **options
         Passed on to ``skl2onnx.convert_sklearn``, e.g. ``target_opset``.
 
@@ -59,7 +60,8 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
     ValueError
         For what has no form in ONNX: kernels that are Python functions, trees that split on categories, and encoders
         of scikit-learn with a category for missing values. Where onnxruntime is installed, also if it cannot load
-        the graph, which happens for steps that skl2onnx writes in single precision.
+        the graph, which happens for steps that skl2onnx writes in single precision, or if the scores of the rows
+        ``X`` are not the model's.
 
     See Also
     --------
@@ -97,7 +99,7 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
         else:
             types = [(NAME, _tensors().DoubleTensorType([None, np.shape(X)[1]]))]
     graph = skl2onnx.convert_sklearn(whole, initial_types=types, **options)
-    check_loads(graph)
+    check_runs(graph, model, X)
     return graph
 
 

@@ -10,8 +10,11 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from fairmargin.onnx.graph import Graph
 from fairmargin.onnx.imputers import count_imputed, imputed, is_missing
+from fairmargin.onnx.inputs import to_inputs
 
-__all__ = ["check_loads", "register_steps"]
+__all__ = ["check_runs", "register_steps"]
+
+_COMPARED = 10_000  # rows that are decided twice, of any number given
 
 
 def register_steps(skl2onnx: Any) -> None:
@@ -31,20 +34,46 @@ def register_steps(skl2onnx: Any) -> None:
         skl2onnx.update_registered_converter(kind, alias, shapes, _without_missing(convert))
 
 
-def check_loads(graph: Any) -> None:
-    """Raise if onnxruntime, where it is installed, cannot load a graph."""
+def check_runs(graph: Any, model: Any, X: Any) -> None:
+    """Raise if onnxruntime, where it is installed, cannot run a graph, or scores rows ``X`` as the model does not."""
     try:
         import onnxruntime
     except ImportError:
         return
     try:
-        onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
     except Exception as error:  # the runtime has an exception class per status
         raise ValueError(
-            f"onnxruntime cannot load the graph of this model ({str(error).rpartition(' : ')[2].strip()}). The "
-            "classifiers of fairmargin compute in double precision, which a converter of skl2onnx for one of the "
-            "other steps does not support; replace that step, or apply it before the graph."
+            f"onnxruntime cannot load the graph of this model ({_reason(error)}). The classifiers of fairmargin "
+            "compute in double precision, which a converter of skl2onnx for one of the other steps does not support; "
+            "replace that step, or apply it before the graph."
         ) from error
+    if not hasattr(model, "decision_function") or not hasattr(X, "shape") or not X.shape[0]:
+        return
+    X = X[:_COMPARED]
+    try:
+        scores = np.asarray(model.decision_function(X))
+    except ValueError:  # columns of the right types, but no rows that the model takes
+        return
+    try:
+        (found,) = session.run(["scores"], to_inputs(graph, X))
+    except Exception as error:
+        raise ValueError(
+            f"onnxruntime cannot run the graph of this model on X ({_reason(error)}); give columns of text, numbers "
+            "and booleans to imputers and encoders of their own."
+        ) from error
+    # Trees of single precision may leave a rounding of that size.
+    wrong = int((np.abs(found.ravel() - scores) > 1e-5 * (1.0 + np.abs(scores))).sum())
+    if wrong:
+        raise ValueError(
+            f"The ONNX graph of this model gives other scores than the model for {wrong} of {len(scores)} rows of X. "
+            "An empty text stands for a missing value in ONNX: replace it by a word before an imputer; or one of the "
+            "steps is converted differently by skl2onnx, and has to be applied before the graph."
+        )
+
+
+def _reason(error: Exception) -> str:
+    return str(error).rpartition(" : ")[2].strip()
 
 
 def _without_missing(convert: Any) -> Any:

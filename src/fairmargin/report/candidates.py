@@ -82,32 +82,38 @@ class Selection:
     @property
     def words(self) -> str:
         """What is asked for."""
-        rule = "p%-rule"
-        if self.notion != "selection_rate":
-            rule += f" of the {get_notion(self.notion).rate}"
         if self.kind == "p-rule":
-            return f"the most accurate candidate with a {rule} of at least {self.value:g}% on the people trained on"
-        most = f"at most {percent(self.value, 2)} worse than without a limit"
-        return f"the candidate with the highest {rule} whose {BOUNDED[self.kind]} is {most} on the people trained on"
+            least = f"{self._rule_words} of at least {self.value:g}%"
+            return f"the most accurate candidate with a {least} on the people trained on"
+        bounded = f"{BOUNDED[self.kind]} is at most {percent(self.value, 2)} worse than without a limit"
+        return f"the candidate with the highest {self._rule_words} whose {bounded} on the people trained on"
+
+    @property
+    def _rule_words(self) -> str:
+        if self.notion == "selection_rate":
+            return "p%-rule"
+        return f"p%-rule of the {get_notion(self.notion).rate}"
 
     @property
     def asked(self) -> float:
         """The p%-rule that the verdict is about."""
         return self.value if self.kind == "p-rule" else 80.0
 
-    def choose(self, rows: Sequence[Mapping[str, Any]], free: Mapping[str, Any]) -> int:
+    def choose(self, rows: Sequence[Mapping[str, Any]], free: Mapping[str, Any], people: int) -> int:
         """Return the index of the candidate to propose: of those allowed the best.
 
         Of equal ones that with the level asked for, if there is one, else the first. Where the unconstrained
         classifier is allowed and no less accurate than the best but for one standard error, it is proposed: what the
         search gained on the people trained on is then no more than chance gives to the best of many. Where none is
-        allowed, the one with the highest p%-rule that does not decide the same for everybody.
+        allowed, the one with the highest p%-rule that does not decide the same for everybody. ``people`` is how many
+        were trained on.
         """
         useful = [k for k, row in enumerate(rows) if row["train"]["decides_alike"] is None] or list(range(len(rows)))
         allowed = [k for k in useful if self.allows(rows[k], free)]
         if allowed:
             best = max(allowed, key=lambda k: (*self._merit(rows[k]), rows[k]["level"] == self.asked, -k))
-            as_good = [k for k in allowed if self.is_unlimited(rows[k]) and _within_chance(rows[k], rows[best])]
+            unlimited = [k for k in allowed if self.is_unlimited(rows[k])]
+            as_good = [k for k in unlimited if _within_chance(rows[k], rows[best], people)]
             return as_good[0] if as_good else best
         return max(useful, key=lambda k: (_rule(rows[k]), -k))
 
@@ -117,11 +123,11 @@ class Selection:
 
     def describe(self, row: Mapping[str, Any]) -> str:
         """Return what is asked for and, where the unconstrained classifier is proposed, why."""
-        if not self.is_unlimited(row):
+        if not self.is_unlimited(row) or not self.allows(row, row):
             return self.words
         return (
-            f"the model without a limit, which reaches a p%-rule of at least {self.value:g}% on the people trained "
-            "on; no candidate that does is more accurate there by more than one standard error"
+            f"the model without a limit, which reaches a {self._rule_words} of at least {self.value:g}% on the "
+            "people trained on; no candidate that does is more accurate there by more than one standard error"
         )
 
     def allows(self, row: Mapping[str, Any], free: Mapping[str, Any]) -> bool:
@@ -147,6 +153,8 @@ class Selection:
             return f"more accurate by less than a standard error: {percent(here[0], 2)} against {percent(best[0], 2)}"
         if self.kind == "p-rule" and not _tied(here[0], best[0]):
             return f"less accurate: {percent(here[0], 2)} against {percent(best[0], 2)}"
+        if self.kind == "p-rule" and here[1] > best[1]:
+            return "no more accurate than the model without a limit"
         if self.kind == "p-rule":
             return f"as accurate, with a lower p%-rule: {self._against(here[1], best[1])}"
         if not _tied(here[0], best[0]):
@@ -178,9 +186,9 @@ def _rule(row: Mapping[str, Any]) -> float:
     return -1.0 if found is None else float(found)
 
 
-def _within_chance(row: Mapping[str, Any], best: Mapping[str, Any]) -> bool:
+def _within_chance(row: Mapping[str, Any], best: Mapping[str, Any], people: int) -> bool:
     """Whether a candidate's training accuracy is within one standard error of the best one's."""
-    accuracy, people = best["train"]["accuracy"], best["train"]["people"]
+    accuracy = best["train"]["accuracy"]
     return bool(accuracy - row["train"]["accuracy"] <= math.sqrt(accuracy * (1.0 - accuracy) / people))
 
 

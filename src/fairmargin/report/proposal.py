@@ -215,7 +215,8 @@ def _without_limit(asked: Asked, verdict: Mapping[str, Any], cost: Mapping[str, 
     said = f"Without a limit the p%-rule{of} is {ratio_beside(rule, asked.threshold)}"
     if asked.kind == "p-rule" and asked.requested and rule >= asked.threshold:
         said += ": on these people it holds without one"
-        if cost["accuracy_before"] > cost["accuracy"] and rule >= (verdict["p_rule"] or 0.0):
+        # Both may be the same model, measured twice.
+        if round(cost["accuracy_before"] - cost["accuracy"], 12) > 0 and rule >= (verdict["p_rule"] or 0.0):
             said += ", with higher accuracy. The limit brought no gain here"
     return f"{said}."
 

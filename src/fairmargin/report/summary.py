@@ -226,6 +226,7 @@ def frontier_summary(
     notes: Sequence[str] = (),
     warnings: Sequence[str] = (),
     looked_at: int = 0,
+    trained: int | None = None,
 ) -> dict[str, Any]:
     """Summarise a search: both frontiers, further answers, and the candidate that is proposed.
 
@@ -243,6 +244,8 @@ def frontier_summary(
         For the reader.
     looked_at : int
         Classifiers that the search looked at roughly, on the way to those on record.
+    trained : int, optional
+        People trained on; by default those of ``study``.
     """
     notion = get_notion(selection.notion)
     comparison = Comparison(study, free, selection.gains, notion)
@@ -250,7 +253,7 @@ def frontier_summary(
     before = comparison.details(free, {})
     fitted = [c for c in candidates if c.classifier is not None]
     rows = [comparison.details(c.classifier, c.facts or {}, c.row) for c in fitted]
-    chosen = selection.choose(rows, before)
+    chosen = selection.choose(rows, before, trained or len(study.train))
     names = [{"key": c.key, "origin": c.origin, "label": c.label} for c in fitted]
     record = record_of(names, rows, chosen, selection, before)
     proposal = describe_proposal(

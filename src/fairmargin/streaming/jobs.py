@@ -97,7 +97,8 @@ def propose(
     progress("summing up")
     study = sampled_study(question)
     settings = {"points": n_points, "individual_loss": individual_loss}
-    model, summary = report_search(study, estimator, selection, candidates, exact, rules, said, settings)
+    trained = question.study.census.n_rows
+    model, summary = report_search(study, estimator, selection, candidates, exact, rules, said, settings, trained)
     summary["data"] |= _everybody(question)
     return replace(model, facts={**model.facts, "data": summary["data"]}), summary
 

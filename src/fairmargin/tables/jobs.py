@@ -190,6 +190,7 @@ def report_search(
     rules: FairnessFrontier | None,
     said: Sequence[str],
     settings: Mapping[str, Any],
+    trained: int | None = None,
 ) -> tuple[TabularModel, dict[str, Any]]:
     """Return the candidate proposed and the summary of a search, wherever its candidates were trained.
 
@@ -206,6 +207,8 @@ def report_search(
         Warnings of the training.
     settings : mapping
         To record beside those of the estimator.
+    trained : int, optional
+        People trained on; by default those of ``study``.
     """
     recorded = {**_settings(estimator), "select": f"{selection.kind}={selection.value:g}", "gains": selection.gains}
     recorded |= {"notion": selection.notion}
@@ -218,6 +221,7 @@ def report_search(
         settings={**recorded, **settings},
         warnings=said,
         looked_at=0 if rules is None else rules.n_looked_at_,
+        trained=trained,
     )
     chosen = next(c.classifier for c in candidates if c.key == summary["proposal"]["key"])
     return _tabular(study, chosen, summary), summary

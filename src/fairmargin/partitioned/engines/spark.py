@@ -81,7 +81,8 @@ def uninterrupted() -> Iterator[Callable[[], bool]]:
     In the middle of a call to Java it would break the connection, which is still needed to stop what runs, and Py4J
     would log a traceback. A session that is made inside does not replace the process's handler of Ctrl-C either.
     """
-    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+    # Signals are the main thread's, and a job in the background may be deaf to this one.
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         yield lambda: False
         return
     seen: list[int] = []
