@@ -124,7 +124,7 @@ def test_groups_of_numbers_codes_and_gaps():
     with pytest.raises(DataError, match="missing for 1 person") as caught:
         group_column(ages, edges=[25], missing="error")
     assert (caught.value.field, caught.value.suggestion) == ("missing_sensitive", "group")
-    with pytest.raises(DataError, match="a 'group' or an 'error', not 'what'"):
+    with pytest.raises(DataError, match=r"left out \('drop'\), not 'what'"):
         group_column(ages, missing="what")
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from fairmargin.cli import run
+from fairmargin.tables.groups import group_columns
 
 ASK = ["-t", "loan", "-p", "approved", "-s", "sex", "--constraint", "p-rule=80"]
 
@@ -55,3 +56,72 @@ def test_an_untested_model_says_that_one_was_trained(folder, capsys):
     assert "One model was trained." in shown
     assert "selected classifier" not in shown
     assert "with a confidence" not in shown
+
+
+def test_a_small_group_of_people_without_a_value_can_be_left_out(folder, capsys):
+    """The error names what helps, and it helps."""
+    asked = [*ASK, "--confidence", "0.95", "--test-share", "0.5", "-o", "m.json", "--json", "a.json"]
+    assert run(["train", "gaps.csv", *asked]) == 2
+    said = capsys.readouterr().err
+    assert "sex='(missing)' against everybody else" in said
+    assert "(--missing-sensitive drop)" in said
+    assert "--merge-small" not in said  # of two groups, one would be left
+    assert "% of them are sex='(missing)' and the overall rate is " in said
+    assert run(["train", "gaps.csv", *asked, "--missing-sensitive", "drop"]) == 0
+    summary = json.loads(Path("a.json").read_text())
+    missing = int(pd.read_csv("gaps.csv")["sex"].isna().sum())
+    assert f"'sex' is missing for {missing} people, who were left out." in summary["notes"]
+    assert summary["data"]["people"] == 1500 - missing
+    assert [g["group"] for g in summary["guarantee"]["groups"]] == ["female", "male"]
+
+
+def test_people_without_a_value_are_left_out_of_audits_in_memory_and_in_passes(folder):
+    gaps = pd.read_csv("gaps.csv")
+    gaps.to_parquet("gaps.parquet")
+    ask = ["-t", "loan", "-p", "approved", "-s", "sex", "--missing-sensitive", "drop", "-q", "--json", "a.json"]
+    found = []
+    for engine in ([], ["--engine", "local"]):
+        assert run(["audit", "gaps.parquet", *ask, *engine]) == 0
+        found.append(json.loads(Path("a.json").read_text()))
+    known = gaps[gaps["sex"].notna()]
+    for summary in found:
+        assert summary["audit"]["people"] == len(known)
+        groups = {g["group"]: g["people"] for a in summary["audit"]["attributes"] for g in a["groups"]}
+        assert groups == known["sex"].value_counts().to_dict()
+        assert any("who were left out" in note for note in summary["notes"])
+
+
+def test_people_without_a_value_are_left_out_of_training_in_passes(folder):
+    gaps = pd.read_csv("gaps.csv")
+    gaps.to_parquet("gaps.parquet")
+    ask = ["-t", "loan", "-p", "approved", "-s", "sex", "--missing-sensitive", "drop", "-q", "--json", "a.json"]
+    assert run(["train", "gaps.parquet", *ask, "--engine", "local", "-o", "m.json"]) == 0
+    data = json.loads(Path("a.json").read_text())["data"]
+    assert data["train_people"] + data["test_people"] == data["people"] == gaps["sex"].notna().sum()
+
+
+def test_a_single_small_group_is_put_together_with_the_next():
+    def merged(sizes, least):
+        frame = pd.DataFrame({"g": [word for word, n in sizes.items() for _ in range(n)]})
+        groups, notes = group_columns(frame, ["g"], None, "group", merge_under=least)
+        return groups["g"].value_counts().to_dict(), notes
+
+    assert merged({"a": 50, "b": 30, "c": 5}, 10)[0] == {"a": 50, "other (2 groups)": 35}
+    assert merged({"a": 50, "b": 30, "c": 5, None: 3}, 10)[0] == {"a": 50, "other (2 groups)": 35, "(missing)": 3}
+    assert merged({"a": 50, "b": 30, "c": 5}, 90)[0] == {"a": 50, "other (2 groups)": 35}  # two are left
+    found, notes = merged({"a": 50, "b": 5}, 10)
+    assert found == {"a": 50, "b": 5}
+    assert "nothing was put together" in notes[0]
+
+
+def test_a_column_that_is_missing_and_categories_that_are_missing_are_named(folder, capsys):
+    assert run(["train", "loans.csv", "-t", "loan", "-p", "approved", "-s", "sex", "-q", "-o", "m.json"]) == 0
+    people = make_loans(40)
+    people.drop(columns="job").to_csv("less.csv", index=False)
+    people.assign(job=people["job"].where(people.index > 8)).to_csv("gaps.csv", index=False)
+    assert run(["predict", "m.json", "less.csv"]) == 2
+    said = capsys.readouterr().err
+    assert "There is no feature 'job'" in said
+    assert "The model was trained with it: add the column, or train again without it (--exclude)." in said
+    assert run(["predict", "m.json", "gaps.csv", "-o", "d.csv"]) == 0
+    assert "'job' is missing for 9 people" in capsys.readouterr().err

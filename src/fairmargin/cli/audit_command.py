@@ -206,13 +206,15 @@ def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profil
     from fairmargin.cli.decisions import read_decisions
     from fairmargin.report import audit_summary
     from fairmargin.report.plain import plain
-    from fairmargin.tables.groups import find_sensitive_columns, group_columns
+    from fairmargin.tables.groups import find_sensitive_columns, group_columns, people_with_values
     from fairmargin.tables.study import method_of_rule
 
     decided = read_decisions(asked, options)
     if options["notion"] != "selection_rate" and decided.labels is None:
         raise DataError(f"The notion {options['notion']!r} needs labels. {decided.notes[-1]}", field="target")
     attributes = find_sensitive_columns(decided.frame, asked.sensitive, next(iter(decided.columns), None))
+    known, left_out = people_with_values(decided.frame, attributes, options["missing_sensitive"], decided.counts)
+    decided = decided.among(known)
     merge_under = options["min_people"] if options["merge_small"] else 0
     groups, said = group_columns(
         decided.frame,
@@ -261,6 +263,7 @@ def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profil
         notes=[
             *asked.table.notes,
             *decided.notes,
+            *left_out,
             *said,
             *_not_searched(decided),
             *_not_in_profile(profile, options["threshold"]),

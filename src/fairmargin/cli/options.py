@@ -126,7 +126,10 @@ Bins = Annotated[
     list[str] | None, typer.Option("--bin", metavar="COL=A,B", help="Cut a sensitive number at these limits.")
 ]
 MissingSensitive = Annotated[
-    str, typer.Option(metavar="group|error", help="How to treat people with a missing sensitive value.")
+    str,
+    typer.Option(
+        metavar="group|error|drop", help="People with a missing sensitive value: a group, an error, or left out."
+    ),
 ]
 Rule = Annotated[
     str,
@@ -148,7 +151,9 @@ NotionName = Annotated[
 MinPeople = Annotated[
     int, typer.Option("--min-people", metavar="N", min=1, help="Smaller groups are listed, but decide nothing.")
 ]
-MergeSmall = Annotated[bool, typer.Option("--merge-small", help="Put groups under --min-people together.")]
+MergeSmall = Annotated[
+    bool, typer.Option("--merge-small", help="Put groups under --min-people together, and with the next.")
+]
 MaxIter = Annotated[
     int | None, typer.Option("--max-iter", metavar="N", min=1, help="Iterations of the solver before it gives up.")
 ]

@@ -27,14 +27,14 @@ _OPTIONS = {
     "Set fit_intercept=True, ask": "Ask",
     "Ask for a lower p, merge small groups": "Ask for a lower p-rule, merge small groups (--merge-small)",
     "a larger bound, merge small groups": "a larger bound (--constraint), merge small groups (--merge-small)",
-    "ask for a lower p, or merge small groups": "ask for a lower p-rule, or merge small groups "
-    "(--merge-small with a larger --min-people)",
-    "Give more people, or merge small groups": "Give more people, or merge small groups (--merge-small with a larger "
-    "--min-people)",
+    "more people to help: ask for a lower p.": "more people to help: ask for a lower p-rule.",
+    "Or leave people without a value out": "Or leave people without a value out (--missing-sensitive drop)",
     "merge small groups with others, or leave them out": "merge small groups with others (--merge-small with a "
     "larger --min-people), or leave their rows out of the table",
     " or an instance of a Notion, got": ", got",
-    "lower min_people, or merge groups": "lower --min-people, or give --merge-small",
+    "without it (exclude)": "without it (--exclude)",
+    "without them (exclude)": "without them (--exclude)",
+    "lower min_people, or merge groups": "lower --min-people, or of three groups or more give --merge-small",
 }
 
 

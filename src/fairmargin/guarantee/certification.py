@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
 from fairmargin.constraints import check_confidence, check_percent
+from fairmargin.decisions import Comparison
 from fairmargin.exceptions import NotCertifiedError
 from fairmargin.formatting import people
-from fairmargin.guarantee.record import Guarantee, name_positive
-from fairmargin.guarantee.verdict import CountedDecisions, Question
+from fairmargin.guarantee.record import GroupRecord, Guarantee, name_positive
+from fairmargin.guarantee.verdict import CountedDecisions, Needed, Question
 from fairmargin.inputs import check_container
 from fairmargin.notions import Condition, Notion, get_notion
-from fairmargin.sensitive import encode_sensitive
+from fairmargin.sensitive import MISSING_GROUP, encode_sensitive
 from fairmargin.validation import favourable_class, validate_weights
 
 __all__ = ["certify", "refuse"]
@@ -133,7 +134,7 @@ def refuse(tested: CountedDecisions, question: Question, *, at_hand: int, split:
     if tested.empty:
         return NotCertifiedError(
             f"The {rule} cannot be shown: there is nobody to test in {', '.join(tested.empty)}. Give more people, or "
-            "merge small groups.",
+            "leave these groups out.",
             failed=tested.empty,
         )
     if tested.constant:
@@ -144,32 +145,56 @@ def refuse(tested: CountedDecisions, question: Question, *, at_hand: int, split:
     failures = tested.failures(question)
     among = [tested.counts[k].among for k, _ in failures]
     sides = zip(failures, (f" ({a})" if a else "" for a in among), strict=True)
-    failed = tuple(f"{c.group} against {c.other}{where}" for (_, c), where in sides)
+    failed = tuple(f"{c.group} against {_other(c)}{where}" for (_, c), where in sides)
     needed = tested.needed(question, failures, split=split)
     short = _failed_groups(tested, failures)
-    small = [f"{g.attribute}={g.group!r} ({people(g.people)})" for g in short]
+    small = [f"{g.attribute}={g.group!r} has {people(g.people)}" for g in short]
     if needed is None:
-        remedy = "Their rates are too far apart for more people to help: ask for a lower p, or merge small groups."
-    elif needed <= at_hand:
+        remedy = "Their rates are too far apart for more people to help: ask for a lower p."
+    elif needed.people <= at_hand:
         needed = None
         remedy = "How many people it would take is too uncertain to say: more people of these groups are needed."
     elif split:
         remedy = (
-            f"A rough estimate, which assumes the overall rate seen: {needed:,} people, for training and test "
-            "together, would succeed four times in five."
+            f"A rough estimate: {needed.people:,} people, for training and test together, would succeed four times "
+            f"in five if {_assumed(needed)} and the true rates are equal."
         )
     else:
         remedy = (
-            f"A rough estimate, which assumes the rates seen: {needed:,} people would succeed four times in five."
+            f"A rough estimate: {needed.people:,} people would succeed four times in five if {_assumed(needed)}, and "
+            "the ratio, too."
         )
-    if any(g.people < _SMALL * tested.people for g in short) and "merge" not in remedy:
-        remedy += " Or merge small groups with others, or leave them out: the rule then says nothing about them."
+    remedy += _without_small(tested, [g for g in short if g.people < _SMALL * tested.people])
     return NotCertifiedError(
-        f"The {tested.people:,} people tested do not support the {rule}; not shown: {'; '.join(failed)} "
-        f"({', '.join(small)}). {remedy}",
+        f"The {tested.people:,} people tested do not support the {rule}. It could not be shown for "
+        f"{'; '.join(failed)}: {', '.join(small)}. {remedy}",
         failed=failed,
-        people_needed=needed,
+        people_needed=None if needed is None else needed.people,
     )
+
+
+def _other(side: Comparison) -> str:
+    """Return whom a group is compared with, in words."""
+    return "everybody else" if side.other == f"everybody but {side.group}" else side.other
+
+
+def _assumed(needed: Needed) -> str:
+    """Return what an estimate takes from the people tested."""
+    return f"{needed.share:.1%} of them are {needed.group} and the overall rate is {needed.rate:.0%}, as here"
+
+
+def _without_small(tested: CountedDecisions, small: Sequence[GroupRecord]) -> str:
+    """Return how to ask without groups that are too small; merging needs a third group that stays."""
+    if not small:
+        return ""
+    if all(g.group == MISSING_GROUP for g in small):
+        return " Or leave people without a value out: the rule then says nothing about them."
+    names = {g.attribute for g in small if g.group != MISSING_GROUP}
+    known = [
+        sum(str(c) != MISSING_GROUP for c in counts.categories) for counts in tested.counts if counts.name in names
+    ]
+    merge = "merge small groups with others, or leave them out" if min(known) > 2 else "leave them out"
+    return f" Or {merge}: the rule then says nothing about them."
 
 
 def _failed_groups(tested: CountedDecisions, failures: Sequence[Any]) -> list[Any]:

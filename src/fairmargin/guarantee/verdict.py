@@ -53,6 +53,16 @@ def check_groups_known(attributes: Sequence[Attribute]) -> None:
 
 
 @dataclass(frozen=True)
+class Needed:
+    """About how many people a comparison would need, given the share of a group and the overall rate."""
+
+    people: int
+    group: str
+    share: float
+    rate: float
+
+
+@dataclass(frozen=True)
 class CountedDecisions:
     """Decisions on people not used in training, counted by group.
 
@@ -128,12 +138,14 @@ class CountedDecisions:
         """Return the comparisons that do not pass, with the index of their attribute."""
         return [(k, c) for k, c in self._comparisons(question.method) if not self._passes(k, c, question)]
 
-    def needed(self, question: Question, failures: list[tuple[int, Comparison]], *, split: bool) -> int | None:
+    def needed(self, question: Question, failures: list[tuple[int, Comparison]], *, split: bool) -> Needed | None:
         """Return about how many people the hardest of the failed comparisons would need; None if none helps."""
         found = [self._needed(k, c, question, split) for k, c in failures]
-        return None if None in found else max((n for n in found if n is not None), default=None)
+        return (
+            None if None in found else max((n for n in found if n is not None), key=lambda n: n.people, default=None)
+        )
 
-    def _needed(self, k: int, side: Comparison, question: Question, split: bool) -> int | None:
+    def _needed(self, k: int, side: Comparison, question: Question, split: bool) -> Needed | None:
         counts = self.counts[k]
         n1, n0 = counts.weight[side.inside].sum(), counts.weight[side.outside].sum()
         x1, x0 = counts.positives[side.inside].sum(), counts.positives[side.outside].sum()
@@ -145,7 +157,9 @@ class CountedDecisions:
         if needed is None:
             return None
         # Of several groups, these two are only a part of the people who count, and those a part of the people.
-        return round(needed * counts.weight.sum() / (n1 + n0) * self.given / counts.people.sum())
+        everybody = round(needed * counts.weight.sum() / (n1 + n0) * self.given / counts.people.sum())
+        smaller = side.group if n1 <= n0 else side.other
+        return Needed(everybody, smaller, float(min(n1, n0) / counts.weight.sum()), rate)
 
     @property
     def groups(self) -> tuple[GroupRecord, ...]:

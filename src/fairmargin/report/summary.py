@@ -331,7 +331,9 @@ def _tried(
     meet = sum(selection.allows(row, free) for row in rows)
     text = f"{len(record)} candidates are on record: the one proposed and, with the reason, those that are not."
     if looked_at:
-        text += f" The search for them looked at {looked_at:,} further classifiers roughly."
+        text += (
+            f" The search for them also solved {looked_at:,} further classifiers to low accuracy, and discarded them."
+        )
     text += f" {meet} of the {len(record)} meet what was asked for on the people trained on."
     proposed = next(row for row in record if row["chosen"])
     fairer = [row for row in record if (row["p_rule"] or 0.0) > (proposed["p_rule"] or 0.0)]
@@ -340,8 +342,9 @@ def _tried(
         best = max(accurate, key=lambda r: (r["p_rule"], r["accuracy"]))
         text += (
             f" On the people it is measured on, {len(accurate)} of them have a higher p%-rule and no lower accuracy "
-            f"(the highest: {ratio_beside(best['p_rule'], selection.asked)} at {percent(best['accuracy'])}). They "
-            "were not known to be better when the choice was made. Consider them, and test on new people."
+            f"(the highest: {ratio_beside(best['p_rule'], selection.asked)} at {percent(best['accuracy'])}). The "
+            "choice was made on the people trained on, where that could not be seen. Consider them, and "
+            "test on new people."
         )
     else:
         text += " On the people it is measured on, none has both a higher p%-rule and an accuracy as high."

@@ -33,7 +33,7 @@ class Decided:
     table: pa.Table | None
     people: int
     accepted: int
-    different: Counter[str]
+    different: Counter[tuple[str, str]]
 
 
 def decide(
@@ -94,7 +94,7 @@ class _Decide:
         decided = pa.Table.from_pandas(result, preserve_index=False).replace_schema_metadata(None)
         for name in reversed(self.keep):
             decided = decided.add_column(0, name, _plain(table[name]))
-        different = Counter({c.name: c.count_different(frame[c.name]) for c in model.encoder.columns})
+        different = model.encoder.count_different(frame)
         return Decided(decided, table.num_rows, accepted, +different)
 
 

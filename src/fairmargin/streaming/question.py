@@ -17,7 +17,7 @@ from fairmargin.partitioned.study import prepare as scan_source
 from fairmargin.streaming.cells import PEOPLE, count_cells
 from fairmargin.streaming.regrouping import Grouping, RegroupedSource, Split
 from fairmargin.tables.columns import find_column, value_as_text
-from fairmargin.tables.groups import find_sensitive_columns, group_columns
+from fairmargin.tables.groups import find_sensitive_columns, group_columns, people_with_values
 from fairmargin.tables.study import choose_features, method_of_rule
 from fairmargin.tables.target import read_target
 
@@ -107,6 +107,10 @@ def ask(
         without = int(people[PEOPLE][~known].sum())
         notes.append(f"{without:,} people without a value of {shorten(target)!r} were left out.")
     people = people[known].reset_index(drop=True)
+    kept, left_out = people_with_values(people, sensitive, missing_sensitive, people[PEOPLE].to_numpy())
+    people = people[kept].reset_index(drop=True)
+    notes += left_out
+    needed = (target, *(sensitive if missing_sensitive == "drop" else ()))
     groups, said = group_columns(
         people,
         sensitive,
@@ -122,7 +126,7 @@ def ask(
     side = None if split is None else Split(test_share, seed, False)
     numbers = [name for name in chosen if is_number_type(source.schema.field(name).type) and name not in categorical]
     study = scan_source(
-        RegroupedSource(source, made, target, side, numbers),
+        RegroupedSource(source, made, needed, side, numbers),
         engine,
         target=target,
         sensitive=list(groups.columns),
@@ -133,10 +137,10 @@ def ask(
         seed=seed,
         progress=progress,
     )
-    study = replace(study, source=RegroupedSource(source, made, target, side))  # whose numbers are checked by now
-    held_out = None if test is None else RegroupedSource(test, made, target)
+    study = replace(study, source=RegroupedSource(source, made, needed, side))  # whose numbers are checked by now
+    held_out = None if test is None else RegroupedSource(test, made, needed)
     if split is not None:
-        held_out = RegroupedSource(source, made, target, Split(test_share, seed, True))
+        held_out = RegroupedSource(source, made, needed, Split(test_share, seed, True))
     settings = {
         "target": target,
         "positive": labels[1],

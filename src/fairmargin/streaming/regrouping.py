@@ -89,7 +89,7 @@ class RegroupedPartition:
 
     inner: Partition
     groupings: tuple[Grouping, ...] = ()
-    known: str | None = None
+    known: tuple[str, ...] = ()
     split: Split | None = None
     finite: tuple[str, ...] = ()
 
@@ -111,7 +111,7 @@ class RegroupedPartition:
         """Read the columns; see ``Partition.load``."""
         made = {grouping.name: grouping for grouping in self.groupings}
         wanted = [made[name].columns if name in made else (name,) for name in columns if name != HELD_OUT]
-        needed = [name for names in wanted for name in names] + ([] if self.known is None else [self.known])
+        needed = [name for names in wanted for name in names] + list(self.known)
         table = self.inner.load(list(dict.fromkeys(needed)))
         for name in self.finite:
             if name in columns:  # of everybody: an error after the training would come late for those held out
@@ -133,8 +133,8 @@ class RegroupedPartition:
         kept = None
         if self.split is not None and self.split.held_out is not None:
             kept = held_out == self.split.held_out
-        if self.known is not None:
-            column = table[self.known]
+        for name in self.known:
+            column = table[name]
             missing = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type)).to_numpy()
             if missing.any():
                 kept = ~missing if kept is None else kept & ~missing
@@ -148,8 +148,8 @@ class RegroupedSource:
     ----------
     source : Source
     groupings : sequence of Grouping
-    known : str, optional
-        A column without which a row is left out: the target.
+    known : sequence of str
+        Columns without which a row is left out: the target and, if so asked, sensitive ones.
     split : Split, optional
     finite : columns of numbers that must be finite for everybody, on whatever side of the split
     """
@@ -158,12 +158,12 @@ class RegroupedSource:
         self,
         source: Source,
         groupings: Sequence[Grouping] = (),
-        known: str | None = None,
+        known: Sequence[str] = (),
         split: Split | None = None,
         finite: Sequence[str] = (),
     ) -> None:
         self.fingerprint = source.fingerprint
-        shared = (tuple(groupings), known, split, tuple(finite))
+        shared = (tuple(groupings), tuple(known), split, tuple(finite))
         self.partitions = [RegroupedPartition(partition, *shared) for partition in source.partitions]
         made = {grouping.name for grouping in groupings}
         kept = [field for field in source.schema if field.name not in made]

@@ -74,11 +74,11 @@ class NumberColumn:
                 "number for this model."
             )
 
-    def count_different(self, column: pd.Series) -> int:
-        """Return how many values differ from the training data: they are missing."""
-        return int(np.isnan(_numbers(column)).sum())
+    def count_different(self, column: pd.Series) -> dict[str, int]:
+        """Return how many values are missing."""
+        return {"missing": int(np.isnan(_numbers(column)).sum())}
 
-    def difference(self, number: int) -> str:
+    def difference(self, kind: str, number: int) -> str:
         """Return a note on as many such values."""
         return f"{shorten(self.name)!r} is missing for {people(number)}: the median is used."
 
@@ -147,16 +147,23 @@ class CategoryColumn:
                 found.append(None if number is None else as_number.get(number))
         return found
 
-    def count_different(self, column: pd.Series) -> int:
-        """Return how many values differ from the training data: they were never seen."""
+    def count_different(self, column: pd.Series) -> dict[str, int]:
+        """Return how many values are missing, and how many were never seen in training."""
+        missing = int(column.isna().sum())
         if OTHER in self.levels:
-            return 0  # which stands for values never seen before
+            return {"missing": missing}  # it stands for values never seen before
         counts = column.value_counts(dropna=True)
         levels = self._levels_of(counts.index)
-        return int(sum(count for level, count in zip(levels, counts, strict=True) if level is None))
+        unseen = int(sum(count for level, count in zip(levels, counts, strict=True) if level is None))
+        return {"missing": missing, "unseen": unseen}
 
-    def difference(self, number: int) -> str:
+    def difference(self, kind: str, number: int) -> str:
         """Return a note on as many such values."""
+        if kind == "missing":
+            known = (self.reference, *self.levels)
+            counted = MISSING_GROUP if MISSING_GROUP in known else OTHER if OTHER in known else self.reference
+            what = "a level of their own" if counted == MISSING_GROUP else f"taken as {shorten(counted)!r}"
+            return f"{shorten(self.name)!r} is missing for {people(number)}: {what}."
         return f"{shorten(self.name)!r} has values for {number:,} people that training never saw."
 
 
@@ -285,8 +292,16 @@ class TableEncoder:
     def _check_columns(self, frame: pd.DataFrame) -> None:
         """Name all columns that are missing at once; of a single one :func:`find_column` says more."""
         missing = [column.name for column in self.columns if column.name not in frame.columns]
+        listed = ", ".join(repr(shorten(name, 30)) for name in missing)
+        advice = "The model was trained with it: add the column, or train again without it (exclude)."
         if len(missing) > 1:
-            raise DataError(f"The columns {', '.join(repr(shorten(name, 30)) for name in missing)} are missing.")
+            advice = "The model was trained with them: add the columns, or train again without them (exclude)."
+            raise DataError(f"The columns {listed} are missing. {advice}")
+        if missing:
+            try:
+                find_column(frame, missing[0], "feature")
+            except DataError as error:
+                raise DataError(f"{error} {advice}", field=error.field) from None
 
     def compact(self, frame: pd.DataFrame) -> Array | CodedMatrix:
         """Return the same matrix, with categories as codes where there are so many that they would take long."""
@@ -314,11 +329,22 @@ class TableEncoder:
 
     def warnings(self, frame: pd.DataFrame) -> list[str]:
         """Return notes on what in a frame differs from the data that the encoding was learnt from."""
-        return self.notes_on({column.name: column.count_different(frame[column.name]) for column in self.columns})
+        return self.notes_on(self.count_different(frame))
 
-    def notes_on(self, different: Mapping[str, int]) -> list[str]:
-        """Return notes on columns of which so many values differ from the training data."""
-        return [column.difference(n) for column in self.columns if (n := different.get(column.name, 0))]
+    def count_different(self, frame: pd.DataFrame) -> Counter[tuple[str, str]]:
+        """Return how many values of a frame are missing or were never seen, by column and by which of the two."""
+        found: Counter[tuple[str, str]] = Counter()
+        for column in self.columns:
+            counts = column.count_different(frame[column.name])
+            found.update({(column.name, kind): number for kind, number in counts.items() if number})
+        return found
+
+    def notes_on(self, different: Mapping[tuple[str, str], int]) -> list[str]:
+        """Return notes on what :meth:`count_different` counted."""
+        columns = {column.name: column for column in self.columns}
+        order = {name: k for k, name in enumerate(columns)}
+        found = sorted(different, key=lambda key: (order[key[0]], key[1]))
+        return [columns[name].difference(kind, different[name, kind]) for name, kind in found]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the encoding as plain data."""

@@ -16,11 +16,12 @@ from fairmargin.exceptions import DataError
 from fairmargin.formatting import people, shorten
 from fairmargin.tables.columns import MISSING_GROUP, as_text, find_column, is_number_column
 
-__all__ = ["find_sensitive_columns", "group_column", "group_columns"]
+__all__ = ["find_sensitive_columns", "group_column", "group_columns", "people_with_values"]
 
 Counts = NDArray[np.int64] | None
 
 _PUT_TOGETHER = "other"
+_HOW_MISSING = ("group", "error", "drop")
 _NUMBER = r"-?(?:\d+(?:\.\d+)?(?:e[+-]\d+)?)"
 _BAND = re.compile(rf"(?:(under) )?({_NUMBER})(?: to under {_NUMBER}| and over)?")
 _TIMES = " × "  # between the names of groups that are combined
@@ -48,6 +49,22 @@ def find_sensitive_columns(frame: pd.DataFrame, names: Sequence[str], target: st
     return found
 
 
+def people_with_values(
+    frame: pd.DataFrame, sensitive: Sequence[str], missing: str, counts: Counts = None
+) -> tuple[NDArray[np.bool_], list[str]]:
+    """Return whom to keep, (n,), and notes: with ``missing="drop"``, those with all sensitive values."""
+    kept, notes = np.ones(len(frame), dtype=bool), []
+    for name in sensitive if missing == "drop" else ():
+        unknown = frame[name].isna().to_numpy()
+        without = int(unknown.sum() if counts is None else counts[unknown].sum())
+        if without:
+            notes.append(f"{shorten(name)!r} is missing for {people(without)}, who were left out.")
+        kept &= ~unknown
+    if not kept.any():
+        raise DataError("Everybody lacks a sensitive value, and nobody is left.", field="missing_sensitive")
+    return kept, notes
+
+
 def group_columns(
     frame: pd.DataFrame,
     sensitive: Sequence[str],
@@ -62,7 +79,9 @@ def group_columns(
     """Return the sensitive columns as groups, and notes on what was done; parameters as in :func:`group_column`.
 
     ``names`` are readable names of groups, by column and value; several values may share one. Groups of fewer than
-    ``merge_under`` people are put together. Bands of numbers are in the order of the numbers.
+    ``merge_under`` people are put together, with the next smallest until they are as many, as long as two groups are
+    left; people without a value stay by themselves. With ``missing="drop"``, the frame is without them already
+    (:func:`people_with_values`). Bands of numbers are in the order of the numbers.
     With ``intersections`` the combinations of all columns are one more.
     """
     for name in bins or {}:
@@ -137,15 +156,26 @@ def _in_order(words: pd.Series) -> pd.Series:
 
 
 def _merge_small_groups(words: pd.Series, least: int, counts: Counts) -> tuple[pd.Series, list[str]]:
-    """Put the groups of fewer than ``least`` people together, where there are several."""
+    """Put groups of fewer than ``least`` people together, with the next smallest until they are as many.
+
+    Two groups are left at least, not counting the people without a value, who are no group to be joined.
+    """
     sizes = words.value_counts() if counts is None else pd.Series(counts).groupby(words.to_numpy()).sum()
-    small = [word for word in sizes.index[sizes < least] if word != MISSING_GROUP]
-    if len(small) < 2:
+    known = sorted((word for word in sizes.index if word != MISSING_GROUP), key=lambda word: (sizes[word], word))
+    small = [word for word in known if sizes[word] < least]
+    if not small:
         return words, []
-    merged = words.where(~words.isin(small), f"{_PUT_TOGETHER} ({len(small)} groups)")
-    listed = ", ".join(shorten(word, 20) for word in sorted(small)[:8]) + (", ..." if len(small) > 8 else "")
+    reached = np.cumsum([sizes[word] for word in known])
+    joined = known[: min(max(len(small), int(np.searchsorted(reached, least)) + 1), len(known) - 1)]
     name = shorten(words.name)
-    return merged, [f"{name!r}: {len(small):,} groups of fewer than {least:,} people were put together ({listed})."]
+    if len(joined) < 2:
+        return words, [f"{name!r}: nothing was put together, as fewer than two groups would be left."]
+    merged = words.where(~words.isin(joined), f"{_PUT_TOGETHER} ({len(joined)} groups)")
+    listed = ", ".join(shorten(word, 20) for word in sorted(joined)[:8]) + (", ..." if len(joined) > 8 else "")
+    what = f"{len(joined):,} groups of fewer than {least:,} people"
+    if len(joined) > len(small):
+        what = f"the {len(joined):,} smallest groups, some of fewer than {least:,} people,"
+    return merged, [f"{name!r}: {what} were put together ({listed})."]
 
 
 def group_column(
@@ -163,25 +193,26 @@ def group_column(
     column : Series
         Numbers with more than ten distinct values are cut: at ``edges``, or into quarters.
     edges : list of float, optional
-    missing : {"group", "error"}
-        How to treat people with a missing sensitive value: as a group of their own, or as an error.
+    missing : {"group", "error", "drop"}
+        How to treat people with a missing sensitive value: as a group of their own, or as an error. With ``"drop"``
+        there must be none: :func:`people_with_values` says whom to leave out first.
     max_groups : int
         If there are more groups than this, the smallest are merged.
     counts : array of int, optional
         How many people each row stands for; one by default.
     """
     name, notes = shorten(column.name), []
-    if missing not in ("group", "error"):
+    if missing not in _HOW_MISSING:
         raise DataError(
-            f"Missing sensitive values are a 'group' or an 'error', not {shorten(missing)!r}.",
+            f"Missing sensitive values are a 'group', an 'error', or left out ('drop'), not {shorten(missing)!r}.",
             field="missing_sensitive",
         )
     unknown = column.isna().to_numpy()
     without = int(unknown.sum() if counts is None else counts[unknown].sum())
-    if without and missing == "error":
+    if without and missing != "group":
         raise DataError(
-            f"The sensitive column {name!r} is missing for {people(without)}; fill it in, or make them a "
-            "group of their own.",
+            f"The sensitive column {name!r} is missing for {people(without)}; fill it in, make them a group "
+            "of their own, or leave them out.",
             field="missing_sensitive",
             suggestion="group",
         )

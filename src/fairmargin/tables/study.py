@@ -16,7 +16,7 @@ from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
 from fairmargin.tables.columns import find_column
 from fairmargin.tables.encoding import TableEncoder
-from fairmargin.tables.groups import find_sensitive_columns, group_columns
+from fairmargin.tables.groups import find_sensitive_columns, group_columns, people_with_values
 from fairmargin.tables.joining import join_tables
 from fairmargin.tables.reader import Table
 from fairmargin.tables.target import read_target
@@ -109,7 +109,8 @@ def prepare(
         By default all other columns, less ``exclude``.
     bins : mapping from column to limits, optional
         Where to cut sensitive numbers into groups.
-    missing_sensitive : {"group", "error"}
+    missing_sensitive : {"group", "error", "drop"}
+        People with a missing sensitive value are a group of their own, an error, or left out.
     min_frequency, max_levels, scale, categorical, numeric
         As in :meth:`TableEncoder.fit`.
     test_share : float
@@ -145,6 +146,10 @@ def prepare(
     notes = list(table.notes)
     if not known.all():
         notes.append(f"{int((~known).sum()):,} people without a value of {shorten(target)!r} were left out.")
+    kept, left_out = people_with_values(frame[known], sensitive, missing_sensitive)
+    known = known.copy()
+    known[known] = kept
+    notes += left_out
     frame, y = frame[known].reset_index(drop=True), y[known]
     merge_under = min_people if merge_small else 0
     groups, said = group_columns(

@@ -212,9 +212,9 @@ class Judge:
                 small.append(f"{counts.name}={counts.categories[k]!r}{among} ({counts.people[k]:.0f} people)")
         if small:
             warn(
-                f"The {self.rule.text} holds on the training data, but some groups are too small to estimate their "
-                f"{self.rule.rates or 'positive rate'} that precisely: {', '.join(small)}. For other people it may "
-                "not hold.",
+                f"The {self.rule.text} holds on the training data, but in these groups chance alone moves the "
+                f"{self.rule.rates or 'positive rate'} by more than the rule allows: {', '.join(small)}. For "
+                "other people it may not hold.",
                 SmallGroupWarning,
             )
 
