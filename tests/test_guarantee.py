@@ -212,7 +212,7 @@ def test_a_small_group_gets_no_estimate_below_the_people_at_hand():
     X, _, z = population(5000, (0.5, 0.5), (0.5, 0.5))
     z[:8] = "r"
     X[:8] = np.array([1, 1, 1, 1, 1, 1, 1, 0])[:, None]  # more often than the others, by chance
-    with pytest.raises(NotCertifiedError, match=r"sensitive='r' \(8 people\).* merge small groups") as caught:
+    with pytest.raises(NotCertifiedError, match=r"sensitive='r' has 8 people.* merge small groups") as caught:
         certify(Rule(), X, sensitive_features=z)
     assert caught.value.people_needed is None or caught.value.people_needed > len(z)
 
@@ -220,7 +220,7 @@ def test_a_small_group_gets_no_estimate_below_the_people_at_hand():
 def test_small_groups_are_named_never_dropped():
     X, _, z = population(5000, (0.5, 0.5), (0.5, 0.5))
     z[:5] = "r"
-    with pytest.raises(NotCertifiedError, match=r"sensitive='r' \(5 people\)"):
+    with pytest.raises(NotCertifiedError, match=r"sensitive='r' has 5 people"):
         certify(Rule(), X, sensitive_features=z)
 
 
@@ -310,7 +310,7 @@ def test_weights_do_not_certify_a_group_of_one():
     weight = np.ones(2000)
     weight[0] = 1.0001
     z[-1], X[-1] = "b", 1.0
-    with pytest.raises(NotCertifiedError, match=r"sensitive='b' \(1 person\)"):
+    with pytest.raises(NotCertifiedError, match=r"sensitive='b' has 1 person"):
         certify(Rule(), X, sensitive_features=z, sample_weight=weight)
 
 

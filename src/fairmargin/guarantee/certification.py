@@ -184,17 +184,15 @@ def _assumed(needed: Needed) -> str:
 
 
 def _without_small(tested: CountedDecisions, small: Sequence[GroupRecord]) -> str:
-    """Return how to ask without groups that are too small; merging needs a third group that stays."""
-    if not small:
-        return ""
-    if all(g.group == MISSING_GROUP for g in small):
+    """Return how to ask without groups that are too small: two others must be left to compare."""
+    named = {g.attribute for g in small if g.group != MISSING_GROUP}
+    of_named = [counts.categories for counts in tested.counts if counts.name in named]
+    known = [sum(str(c) != MISSING_GROUP for c in categories) for categories in of_named]
+    if known and min(known) > 2:
+        return " Or merge small groups with others, or leave them out: the rule then says nothing about them."
+    if any(g.group == MISSING_GROUP for g in small):
         return " Or leave people without a value out: the rule then says nothing about them."
-    names = {g.attribute for g in small if g.group != MISSING_GROUP}
-    known = [
-        sum(str(c) != MISSING_GROUP for c in counts.categories) for counts in tested.counts if counts.name in names
-    ]
-    merge = "merge small groups with others, or leave them out" if min(known) > 2 else "leave them out"
-    return f" Or {merge}: the rule then says nothing about them."
+    return ""
 
 
 def _failed_groups(tested: CountedDecisions, failures: Sequence[Any]) -> list[Any]:
