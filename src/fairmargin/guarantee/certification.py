@@ -157,7 +157,7 @@ def refuse(tested: CountedDecisions, question: Question, *, at_hand: int, split:
     elif split:
         remedy = (
             f"A rough estimate: {needed.people:,} people, for training and test together, would succeed four times "
-            f"in five if {_assumed(needed)} and the true rates are equal."
+            f"in five if {_assumed(needed)}, and the true rates are equal."
         )
     else:
         remedy = (
