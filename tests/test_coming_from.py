@@ -26,9 +26,10 @@ def rows(page):
     for line in (PAGES / f"{page}.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("| ") and "`" in line:
             cells = re.sub(r"`[^`]*`", lambda span: span[0].replace("|", "\0"), line).strip("| ").split(" | ")
-            found.append(
-                tuple([span.replace("\0", "|") for span in re.findall(r"`([^`]*)`", cell)] for cell in cells)
-            )
+            if len(cells) == 2:  # tables with more columns show figures
+                found.append(
+                    tuple([span.replace("\0", "|") for span in re.findall(r"`([^`]*)`", cell)] for cell in cells)
+                )
     return found
 
 
