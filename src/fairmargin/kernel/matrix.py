@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -104,31 +104,36 @@ class Kernel:
         """
         width = Y.shape[0] if sp.issparse(Y) or callable(self.function) else min(_COLUMNS, Y.shape[0])
         height = max(16, _BLOCK_ENTRIES // max(1, width))
-        squared = self.function == "rbf"
-        shift = _centre(Y) if squared else None
+        shift = _centre(Y) if self.function == "rbf" else None
         Y = _as_double(Y, shift)
-        norms = row_norms(Y, squared=True) if squared else np.empty(0)
-        lifted = self._lift(Y, norms) if squared else None
-        for start in range(0, X.shape[0], height):
-            rows = slice(start, min(start + height, X.shape[0]))
+        norms = row_norms(Y, squared=True) if self.function == "rbf" else None
+        lifted = None if norms is None else self._lift(Y, norms)
+        for rows in _slices(X.shape[0], height):
             if callable(self.function):
                 yield rows, slice(0, width), self._call(X[rows], Y)
                 continue
-            part = _as_double(X[rows], shift)
-            raised = None if lifted is None else self._raise(part)
-            part_norms = row_norms(part, squared=True) if squared and raised is None else np.empty(0)
-            for first in range(0, Y.shape[0], width):
-                columns = slice(first, min(first + width, Y.shape[0]))
-                if raised is not None and lifted is not None:
-                    product = raised @ lifted[columns].T
-                    np.minimum(product, 0.0, out=product)
-                    yield rows, columns, np.exp(product, out=product)
-                    continue
-                some = Y[columns] if width < Y.shape[0] else Y
-                product = safe_sparse_dot(part, some.T, dense_output=True)
-                if squared:
-                    product = self._minus_distances(product, part, part_norms, some, norms[columns])
-                yield rows, columns, self._finish(product)
+            entries = self._entries(_as_double(X[rows], shift), Y, norms, lifted)
+            for columns in _slices(Y.shape[0], width):
+                yield rows, columns, entries(columns)
+
+    def _entries(self, X: Any, Y: Any, norms: Array | None, lifted: Array | None) -> Callable[[slice], Array]:
+        """Return the function that computes the kernel of the rows of X with some of Y.
+
+        ``norms`` are the squared norms of the rows of Y for a kernel of distances, ``lifted`` is made by ``_lift``.
+        """
+        raised = None if lifted is None else self._raise(X)
+        if raised is not None and lifted is not None:
+            return partial(_exponentials, raised, lifted)
+        X_norms = None if norms is None else row_norms(X, squared=True)
+
+        def entries(columns: slice) -> Array:
+            some = Y if sp.issparse(Y) else Y[columns]  # a sparse Y is taken as a whole
+            product = safe_sparse_dot(X, some.T, dense_output=True)
+            if norms is not None and X_norms is not None:
+                product = self._minus_distances(product, X, X_norms, some, norms[columns])
+            return self._finish(product)
+
+        return entries
 
     @property
     def _largest_norm(self) -> float:
@@ -191,6 +196,17 @@ class Kernel:
         if not np.all(np.isfinite(out)):
             raise ValueError("The kernel function returned values that are not finite.")
         return out
+
+
+def _slices(length: int, step: int) -> Iterator[slice]:
+    return (slice(start, min(start + step, length)) for start in range(0, length, step))
+
+
+def _exponentials(raised: Array, lifted: Array, columns: slice) -> Array:
+    """Return the rbf kernel from the products that are its exponents."""
+    product = raised @ lifted[columns].T
+    np.minimum(product, 0.0, out=product)
+    return np.exp(product, out=product)
 
 
 def _centre(Y: Any) -> Array | None:

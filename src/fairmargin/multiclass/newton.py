@@ -65,24 +65,36 @@ def solve_multinomial(
     less on rounding than the tolerance would allow.
     """
     loop = _Loop(problem, tol, _begin(problem, start, max_iter), None if start is None else start.factor)
-    best: MultinomialSolution | None = None
-    stalled, ending = 0, None
+    progress, ending = _Progress(problem), None
     before = 0 if start is None else start.certificate.n_iter  # steps that led to the start count too
     for n_iter in range(before, before + max_iter + 1):
         proof = problem.certify(loop.point, loop.multipliers, tol, n_iter, "iteration limit")
         here = MultinomialSolution(loop.point, loop.multipliers, proof, loop.factor)
         if proof.status == "solved":
             return loop.refined(here) if tol < ROUGH else here
-        has_descended = best is None or here.point.objective < best.point.objective - here.point.rounding
-        is_better = best is None or _rank(problem, here) < 0.5 * _rank(problem, best)
-        stalled = 0 if is_better or has_descended else stalled + 1
-        if best is None or has_descended or _rank(problem, here) <= _rank(problem, best):
-            best = here
-        ending = _reason_to_stop(problem, here, stalled)
+        progress.note(here)
+        ending = _reason_to_stop(problem, here, progress.stalled)
         if ending is not None or not loop.advance(proof):
             break
-    assert best is not None
-    return _ended(best, ending or "inaccurate", n_iter, before + max_iter)
+    assert progress.best is not None
+    return _ended(progress.best, ending or "inaccurate", n_iter, before + max_iter)
+
+
+class _Progress:
+    """The best solution so far, and the number of iterations since one was clearly better."""
+
+    def __init__(self, problem: MultinomialProblem) -> None:
+        self._problem = problem
+        self.best: MultinomialSolution | None = None
+        self._least, self.stalled = np.inf, 0
+
+    def note(self, here: MultinomialSolution) -> None:
+        """Compare the solution of an iteration with the best one."""
+        rank, best = _rank(self._problem, here), self.best
+        has_descended = best is None or here.point.objective < best.point.objective - here.point.rounding
+        self.stalled = 0 if has_descended or rank < 0.5 * self._least else self.stalled + 1
+        if has_descended or rank <= self._least:
+            self.best, self._least = here, rank
 
 
 def _ended(best: MultinomialSolution, ending: Status, n_iter: int, limit: int) -> MultinomialSolution:

@@ -266,18 +266,9 @@ def frontier_summary(
         tried=_tried(record, rows, selection, before, looked_at),
     )
     details = {c.key: row for c, row in zip(fitted, rows, strict=True)}
-    asked = [
-        c for c in candidates if c.origin == "answer" and c.key != f"p{selection.value:g}"
-    ]  # that is the proposal
-    answers = [_proposed(selection, rows[chosen]), *(_answer(c, details) for c in asked)]
-    curves = [
-        _curve(key, words, [details[c.key] for c in fitted if c.origin == key]) for key, words in CURVES.items()
-    ]
-    features = study.train.frame[[column.name for column in study.encoder.columns]]
-    known = {name: set(column.astype(str)) for name, column in study.train.sensitive.items()}
-    references = {a["name"]: a["reference"] for a in proposal["audit"]["attributes"]}
-    references = {name: group for name, group in references.items() if group in known.get(name, ())}
-    labels = audit_part(study, study.train.y, study.train, features=features, reference=references)
+    answers = [_proposed(selection, rows[chosen]), *_answers(candidates, selection, details)]
+    curves = _curves(fitted, details)
+    labels = _audit_labels(study, proposal["audit"])
     said = [*study.warnings, *warnings, *_of_points(curves, answers), *_small(proposal["audit"])]
     said += _not_reached(selection, rows[chosen], before)
     summary = _head("frontier", title, {**study.settings, **settings}, [*study.notes, *notes], said)
@@ -287,12 +278,35 @@ def frontier_summary(
         "held_out": held_out,
         "unconstrained": before,
         "audit": proposal.pop("audit"),
-        "labels_audit": plain(labels.to_dict()),
+        "labels_audit": labels,
         "proposal": {**proposal, "key": fitted[chosen].key, "label": fitted[chosen].label},
         "candidates": record,
         "curves": curves,
         "answers": answers,
     }
+
+
+def _audit_labels(study: Study, proposed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the audit of the labels trained on, with the reference groups of the audit of the proposed model."""
+    features = study.train.frame[[column.name for column in study.encoder.columns]]
+    known = {name: set(column.astype(str)) for name, column in study.train.sensitive.items()}
+    references = {a["name"]: a["reference"] for a in proposed["attributes"]}
+    references = {name: group for name, group in references.items() if group in known.get(name, ())}
+    labels = audit_part(study, study.train.y, study.train, features=features, reference=references)
+    found: dict[str, Any] = plain(labels.to_dict())
+    return found
+
+
+def _answers(
+    candidates: Sequence[Candidate], selection: Selection, details: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return the answers to further questions: all but the one that is proposed."""
+    return [_answer(c, details) for c in candidates if c.origin == "answer" and c.key != f"p{selection.value:g}"]
+
+
+def _curves(fitted: Sequence[Candidate], details: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return both frontiers."""
+    return [_curve(key, words, [details[c.key] for c in fitted if c.origin == key]) for key, words in CURVES.items()]
 
 
 def _curve(key: str, words: Mapping[str, Any], points: list[dict[str, Any]]) -> dict[str, Any]:
