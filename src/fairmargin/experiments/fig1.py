@@ -140,66 +140,80 @@ def _free(table: pd.DataFrame, phi: str, column: str) -> NDArray[Any]:
 def _make_a(results: Results) -> Output:
     table = results["boundaries"]
     loose, tight = FACTORS
-    titles = {loose: f"c = {loose:g} c*", tight: "c = 0"}
-    turn = {(phi, a): _values(table, phi, a, "rotation") for phi in PHIS for a in FACTORS}
-    cost = {
-        (phi, a): _free(table, phi, "accuracy") - _values(table, phi, a, "accuracy") for phi in PHIS for a in FACTORS
-    }
-    fair = {(phi, a): _values(table, phi, a, "p_rule") for phi in PHIS for a in FACTORS}
-    draws = len(turn["π/4", 0.0])
-    over = f"means of {draws} draws"
+    drawn = _draw(table, {loose: f"c = {loose:g} c*", tight: "c = 0"})
+    return Output({"fig1a": drawn}, {"fig1a": table}, claims=[_rotates(table), _rotates_more(table), _costs(table)])
+
+
+def _turns(table: pd.DataFrame) -> dict[tuple[str, float], NDArray[Any]]:
+    return {(phi, a): _values(table, phi, a, "rotation") for phi in PHIS for a in FACTORS}
+
+
+def _over(table: pd.DataFrame) -> str:
+    return f" (means of {table['split'].nunique()} draws)"
+
+
+def _rotates(table: pd.DataFrame) -> Claim:
+    turn, (loose, tight) = _turns(table), FACTORS
+    return Claim(
+        9,
+        "Sec. 4.1, Fig. 1a",
+        "Fairness constraints rotate the boundary, the more the smaller the threshold c",
+        listed(
+            f"φ = {phi}: {turn[phi, loose].mean():.0f}° at c = {loose:g} c*, {turn[phi, tight].mean():.0f}° at c = 0"
+            for phi in PHIS
+        )
+        + _over(table),
+        verdict(np.all(turn[phi, tight] > turn[phi, loose]) for phi in PHIS),
+    )
+
+
+def _rotates_more(table: pd.DataFrame) -> Claim:
+    turn, loose = _turns(table), FACTORS[0]
+    less = turn["π/8", loose].mean() < turn["π/4", loose].mean()
     shrunk = {
         phi: 100.0 * float(np.mean(_values(table, phi, loose, "norm") / _free(table, phi, "norm"))) for phi in PHIS
     }
-    same = {a: float(turn["π/8", a].mean() - turn["π/4", a].mean()) for a in FACTORS}
-    claims = [
-        Claim(
-            9,
-            "Sec. 4.1, Fig. 1a",
-            "Fairness constraints rotate the boundary, the more the smaller the threshold c",
-            listed(
-                f"φ = {phi}: {turn[phi, loose].mean():.0f}° at c = {loose:g} c*, {turn[phi, tight].mean():.0f}° at c "
-                "= 0"
-                for phi in PHIS
-            )
-            + f" ({over})",
-            verdict(np.all(turn[phi, tight] > turn[phi, loose]) for phi in PHIS),
+    return Claim(
+        10,
+        "Sec. 4.1, Fig. 1a",
+        "The rotation is greater for the stronger correlation (φ = π/8 instead of π/4)",
+        listed(
+            f"at c = {a:g} c*: {turn['π/8', a].mean():.0f}° for π/8, {turn['π/4', a].mean():.0f}° for π/4"
+            for a in FACTORS
+        )
+        + _over(table),
+        verdict(np.all(turn["π/8", a] > turn["π/4", a]) for a in FACTORS),
+        f"At c = 0 it is. At c = {loose:g} c* the stronger correlation rotates the boundary less: the "
+        f"scores are made smaller instead (||w|| is {shrunk['π/8']:.0f}% of its unconstrained value at π/8, "
+        f"{shrunk['π/4']:.0f}% at π/4), which cuts the covariance without touching any decision. The "
+        "covariance is not scale-free: θ'x is a distance only up to ||θ||."
+        if less
+        else "",
+    )
+
+
+def _costs(table: pd.DataFrame) -> Claim:
+    loose, tight = FACTORS
+    fair = {(phi, a): _values(table, phi, a, "p_rule") for phi in PHIS for a in FACTORS}
+    cost = {
+        (phi, a): _free(table, phi, "accuracy") - _values(table, phi, a, "accuracy") for phi in PHIS for a in FACTORS
+    }
+    return Claim(
+        11,
+        "Sec. 4.1, Fig. 1a",
+        "A smaller threshold is fairer and costs more accuracy",
+        listed(
+            f"φ = {phi}: p%-rule {_free(table, phi, 'p_rule').mean():.0f} → {fair[phi, loose].mean():.0f} → "
+            f"{fair[phi, tight].mean():.0f}%, accuracy −{cost[phi, loose].mean():.1f} and "
+            f"−{cost[phi, tight].mean():.1f} points"
+            for phi in PHIS
+        )
+        + _over(table),
+        verdict(
+            np.all(fair[phi, tight] > fair[phi, loose]) and np.all(cost[phi, tight] > cost[phi, loose])
+            for phi in PHIS
         ),
-        Claim(
-            10,
-            "Sec. 4.1, Fig. 1a",
-            "The rotation is greater for the stronger correlation (φ = π/8 instead of π/4)",
-            listed(
-                f"at c = {a:g} c*: {turn['π/8', a].mean():.0f}° for π/8, {turn['π/4', a].mean():.0f}° for π/4"
-                for a in FACTORS
-            )
-            + f" ({over})",
-            verdict(np.all(turn["π/8", a] > turn["π/4", a]) for a in FACTORS),
-            f"At c = 0 it is. At c = {loose:g} c* the stronger correlation rotates the boundary less: the "
-            f"scores are made smaller instead (||w|| is {shrunk['π/8']:.0f}% of its unconstrained value at π/8, "
-            f"{shrunk['π/4']:.0f}% at π/4), which cuts the covariance without touching any decision. The "
-            "covariance is not scale-free: θ'x is a distance only up to ||θ||."
-            if same[loose] < 0
-            else "",
-        ),
-        Claim(
-            11,
-            "Sec. 4.1, Fig. 1a",
-            "A smaller threshold is fairer and costs more accuracy",
-            listed(
-                f"φ = {phi}: p%-rule {_free(table, phi, 'p_rule').mean():.0f} → {fair[phi, loose].mean():.0f} → "
-                f"{fair[phi, tight].mean():.0f}%, accuracy −{cost[phi, loose].mean():.1f} and "
-                f"−{cost[phi, tight].mean():.1f} points"
-                for phi in PHIS
-            )
-            + f" ({over})",
-            verdict(
-                np.all(fair[phi, tight] > fair[phi, loose]) and np.all(cost[phi, tight] > cost[phi, loose])
-                for phi in PHIS
-            ),
-        ),
-    ]
-    return Output({"fig1a": _draw(table, titles)}, {"fig1a": table}, claims=claims)
+    )
 
 
 def _make_b(results: Results) -> Output:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,119 +111,52 @@ def draw_compared(table: pd.DataFrame, x: str, x_title: str) -> Any:
 
 def _make_a(results: Results) -> Output:
     table = curves(results, ["frontier"])
-    gaps = results["frontier"]["gap"]
-    convex, bent = True, []
-    for (_, _), curve in results["frontier"].groupby(["dataset", "method"]):
-        for _, one in curve.groupby("split"):
-            # Evenly spaced in covariance: a convex curve has no negative second difference.
-            convex &= bool(np.all(np.diff(one["relative_loss"], 2) > -1e-7))
+    title = "loss (% of the way from\nunconstrained to zero covariance)"
+    drawn = table.assign(relative_loss=100.0 * table["relative_loss"])
+    figure = draw_lines(drawn, "covariance", "relative_loss", "covariance |cov(z, f(x))| (score units)", title)
+    claims = [_pareto(results["frontier"]["gap"]), _convex(results["frontier"], table)]
+    return Output({"fig2a": figure}, {"fig2a": table}, claims=claims)
+
+
+def _pareto(gaps: pd.Series) -> Claim:
+    return Claim(
+        6,
+        "Sec. 3.2",
+        "Each pair of covariance and loss is Pareto optimal, since the problem is convex",
+        f"certified: the largest relative duality gap of {len(gaps)} fits is {gaps.max():.0e}",
+        verdict([gaps.max() < 1e-6]),
+    )
+
+
+def _convex(frontiers: pd.DataFrame, table: pd.DataFrame) -> Claim:
+    # Evenly spaced in covariance: a convex curve has no negative second difference.
+    convex = all(
+        bool(np.all(np.diff(curve["relative_loss"], 2) > -1e-7))
+        for _, curve in frontiers.groupby(["dataset", "method", "split"])
+    )
+    bent = []
     for dataset in SETS:
         for method in OURS:
             curve = _of(table, dataset, method)
             half = curve["relative_loss"].iloc[(curve["setting"] - 0.5).abs().argmin()]
             bent.append(f"{SETS[dataset].title} {method} {100 * half:.0f}%")
-    claims = [
-        Claim(
-            6,
-            "Sec. 3.2",
-            "Each pair of covariance and loss is Pareto optimal, since the problem is convex",
-            f"certified: the largest relative duality gap of {len(gaps)} fits is {gaps.max():.0e}",
-            verdict([gaps.max() < 1e-6]),
-        ),
-        Claim(
-            16,
-            "Sec. 4.2, Fig. 2a",
-            "Less covariance costs more loss, along a convex curve",
-            f"{'all' if convex else 'not all'} curves are convex; half of the covariance is removed at these "
-            f"shares of the loss of zero covariance: {', '.join(bent)}",
-            verdict([convex]),
-        ),
-    ]
-    title = "loss (% of the way from\nunconstrained to zero covariance)"
-    drawn = table.assign(relative_loss=100.0 * table["relative_loss"])
-    figure = draw_lines(drawn, "covariance", "relative_loss", "covariance |cov(z, f(x))| (score units)", title)
-    return Output({"fig2a": figure}, {"fig2a": table}, claims=claims)
+    return Claim(
+        16,
+        "Sec. 4.2, Fig. 2a",
+        "Less covariance costs more loss, along a convex curve",
+        f"{'all' if convex else 'not all'} curves are convex; half of the covariance is removed at these "
+        f"shares of the loss of zero covariance: {', '.join(bent)}",
+        verdict([convex]),
+    )
 
 
 def _make_b(results: Results) -> Output:
     table = curves(results, ["frontier"])
-    ends = {(d, m): _of(table, d, m)["train_p_rule"].to_numpy() for d in SETS for m in OURS}
-    names = {(d, m): f"{SETS[d].title} {m}" for d, m in ends}
-    one = results["parity"].assign(share=100.0 * results["parity"]["covariance_share"].abs())
-    kept = {d: one[one["dataset"] == d] for d in SETS}
+    even = results["parity"].assign(share=100.0 * results["parity"]["covariance_share"].abs())
     sweep = results.mean("penalty", ["dataset", "method", "C"])
-    ridge = sweep[sweep["method"] == "C-LR"]
-    adult = ridge[ridge["dataset"] == "adult"].sort_values("C")
-    span = ", ".join(f"{p:.0f}% at C = {C:g}" for C, p in zip(adult["C"], adult["train_p_rule"], strict=True))
     who = results.mean("carried", ["dataset", "method"])
-    far = who[(who["dataset"] == "bank") & (who["method"] == "C-SVM")].iloc[0]
-    passes = sweep[sweep["C"] == 1.0]
-    claims = [
-        Claim(
-            3,
-            "Sec. 3.1",
-            "The constraint does not increase the complexity of training",
-            listed(
-                f"{SETS[row['dataset']].title} {row['method']}: {row['free_passes']:.0f} iterations without, "
-                f"{row['passes']:.0f} with zero covariance"
-                for _, row in passes.iterrows()
-            )
-            + " (the work of one is the same; those with the constraint come after an unconstrained fit)",
-            verdict([bool((passes["passes"] <= 2 * passes["free_passes"] + 5).all())]),
-        ),
-        Claim(
-            4,
-            "Sec. 3.1",
-            "A boundary that satisfies the 100%-rule has about zero covariance",
-            listed(
-                f"{SETS[d].title}: asked for 99%, C-LR reaches {of['train_p_rule'].mean():.1f}% in training with "
-                f"{of['share'].min():.0f} to {of['share'].max():.0f}% of the unconstrained covariance"
-                for d, of in kept.items()
-            ),
-            verdict(of["share"].mean() < 10 for of in kept.values()),
-            "Equal rates are a statement about the signs of scores, covariance about their means: groups of equal "
-            "acceptance may still differ in their scores far from the boundary.",
-        ),
-        Claim(
-            5,
-            "Sec. 3.2",
-            "As c falls to zero, the p%-rule rises and accuracy potentially falls",
-            listed(
-                f"{names[key]}: p%-rule {p[0]:.0f} → {p[-1]:.0f}%, accuracy "
-                f"{_of(table, *key)['train_accuracy'].iloc[0]:.1f} → "
-                f"{_of(table, *key)['train_accuracy'].iloc[-1]:.1f}%"
-                for key, p in ends.items()
-            )
-            + " (training)",
-            verdict(rises(p, 0.5) for p in ends.values()),
-            "Not for the SVM on Bank: see claim 17.",
-        ),
-        Claim(
-            17,
-            "Sec. 4.2, Fig. 2b (i)",
-            "The lower the covariance, the higher the p%-rule",
-            listed(
-                f"{names[key]}: {p[0]:.0f} → {p[-1]:.0f}%, {'never falling' if rises(p, 0.5) else 'not monotone'}"
-                for key, p in ends.items()
-            )
-            + " (training)",
-            verdict(rises(p, 0.5) for p in ends.values()),
-            f"On Bank, {far['change']:.0f}% of the change of the SVM's covariance is carried by people whom it "
-            "scores below −1, where refusing somebody with a negative label costs no hinge loss at all: their scores "
-            "move almost for free, and no decision changes. (The package warns of it: CovarianceWarning.)",
-        ),
-        Claim(
-            18,
-            "Sec. 4.2, Fig. 2b (ii)",
-            "A 100%-rule maps to zero covariance",
-            listed(f"{names[key]}: {p[-1]:.0f}% at zero covariance" for key, p in ends.items()) + " (training)",
-            verdict(p[-1] > 97 for p in ends.values()),
-            "Zero covariance makes the groups' mean scores equal, not their rates. How near the rates come depends "
-            "on the penalty, which the paper's logistic regression does not have: on Adult, zero covariance gives "
-            f"{span}. The converse fails too (claim 4); to get a p%-rule, ask for one (PRuleBound).",
-        ),
-    ]
-    numbers = {"fig2b": table, "fig2b-parity": one, "fig2b-penalty": sweep, "fig2b-carried": who}
+    claims = [_complexity(sweep), _no_covariance(even), _potentially(table), _lower(table, who), _maps(table, sweep)]
+    numbers = {"fig2b": table, "fig2b-parity": even, "fig2b-penalty": sweep, "fig2b-carried": who}
     x_title = "covariance |cov(z, f(x))| (score units)"
     figure = draw_lines(table, "covariance", "train_p_rule", x_title, "p%-rule (%)")
     shown = sweep.rename(
@@ -233,6 +166,105 @@ def _make_b(results: Results) -> Output:
     shown = shown[["Data", "Method", "C", "accuracy (%)", "p%-rule (%)"]]
     shown = shown.round({"accuracy (%)": 1, "p%-rule (%)": 1})
     return Output({"fig2b": figure}, numbers, {"Zero covariance under other penalties (training)": shown}, claims)
+
+
+def _ours(table: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the name and the curve of each of our methods on each data set."""
+    for dataset, about in SETS.items():
+        for method in OURS:
+            yield f"{about.title} {method}", _of(table, dataset, method)
+
+
+def _complexity(sweep: pd.DataFrame) -> Claim:
+    passes = sweep[sweep["C"] == 1.0]
+    return Claim(
+        3,
+        "Sec. 3.1",
+        "The constraint does not increase the complexity of training",
+        listed(
+            f"{SETS[row['dataset']].title} {row['method']}: {row['free_passes']:.0f} iterations without, "
+            f"{row['passes']:.0f} with zero covariance"
+            for _, row in passes.iterrows()
+        )
+        + " (the work of one is the same; those with the constraint come after an unconstrained fit)",
+        verdict([bool((passes["passes"] <= 2 * passes["free_passes"] + 5).all())]),
+    )
+
+
+def _no_covariance(even: pd.DataFrame) -> Claim:
+    kept = {dataset: even[even["dataset"] == dataset] for dataset in SETS}
+    return Claim(
+        4,
+        "Sec. 3.1",
+        "A boundary that satisfies the 100%-rule has about zero covariance",
+        listed(
+            f"{SETS[d].title}: asked for 99%, C-LR reaches {of['train_p_rule'].mean():.1f}% in training with "
+            f"{of['share'].min():.0f} to {of['share'].max():.0f}% of the unconstrained covariance"
+            for d, of in kept.items()
+        ),
+        verdict(of["share"].mean() < 10 for of in kept.values()),
+        "Equal rates are a statement about the signs of scores, covariance about their means: groups of equal "
+        "acceptance may still differ in their scores far from the boundary.",
+    )
+
+
+def _from_to(curve: pd.DataFrame, column: str, digits: int = 0) -> str:
+    first, last = curve[column].iloc[[0, -1]]
+    return f"{first:.{digits}f} → {last:.{digits}f}%"
+
+
+def _rising(table: pd.DataFrame) -> str:
+    """Return whether each p%-rule rises as the covariance falls."""
+    return verdict(rises(curve["train_p_rule"].to_numpy(), 0.5) for _, curve in _ours(table))
+
+
+def _potentially(table: pd.DataFrame) -> Claim:
+    return Claim(
+        5,
+        "Sec. 3.2",
+        "As c falls to zero, the p%-rule rises and accuracy potentially falls",
+        listed(
+            f"{name}: p%-rule {_from_to(curve, 'train_p_rule')}, accuracy {_from_to(curve, 'train_accuracy', 1)}"
+            for name, curve in _ours(table)
+        )
+        + " (training)",
+        _rising(table),
+        "Not for the SVM on Bank: see claim 17.",
+    )
+
+
+def _lower(table: pd.DataFrame, who: pd.DataFrame) -> Claim:
+    far = who[(who["dataset"] == "bank") & (who["method"] == "C-SVM")].iloc[0]
+    parts = []
+    for name, curve in _ours(table):
+        monotone = "never falling" if rises(curve["train_p_rule"].to_numpy(), 0.5) else "not monotone"
+        parts.append(f"{name}: {_from_to(curve, 'train_p_rule')}, {monotone}")
+    return Claim(
+        17,
+        "Sec. 4.2, Fig. 2b (i)",
+        "The lower the covariance, the higher the p%-rule",
+        listed(parts) + " (training)",
+        _rising(table),
+        f"On Bank, {far['change']:.0f}% of the change of the SVM's covariance is carried by people whom it "
+        "scores below −1, where refusing somebody with a negative label costs no hinge loss at all: their scores "
+        "move almost for free, and no decision changes. (The package warns of it: CovarianceWarning.)",
+    )
+
+
+def _maps(table: pd.DataFrame, sweep: pd.DataFrame) -> Claim:
+    last = {name: float(curve["train_p_rule"].iloc[-1]) for name, curve in _ours(table)}
+    adult = sweep[(sweep["method"] == "C-LR") & (sweep["dataset"] == "adult")].sort_values("C")
+    span = ", ".join(f"{p:.0f}% at C = {C:g}" for C, p in zip(adult["C"], adult["train_p_rule"], strict=True))
+    return Claim(
+        18,
+        "Sec. 4.2, Fig. 2b (ii)",
+        "A 100%-rule maps to zero covariance",
+        listed(f"{name}: {p:.0f}% at zero covariance" for name, p in last.items()) + " (training)",
+        verdict(p > 97 for p in last.values()),
+        "Zero covariance makes the groups' mean scores equal, not their rates. How near the rates come depends "
+        "on the penalty, which the paper's logistic regression does not have: on Adult, zero covariance gives "
+        f"{span}. The converse fails too (claim 4); to get a p%-rule, ask for one (PRuleBound).",
+    )
 
 
 def _make_c(results: Results) -> Output:

@@ -100,16 +100,9 @@ def ask(
 
     cells = [_counted(s, engine, [target, *sensitive], bins, progress) for s in (source, test) if s is not None]
     rows = int(cells[0][PEOPLE].sum())
-    people = pd.concat(cells, ignore_index=True)
-    _, known, labels = read_target(people[target], positive)
-    notes = []
-    if not known.all():
-        without = int(people[PEOPLE][~known].sum())
-        notes.append(f"{without:,} people without a value of {shorten(target)!r} were left out.")
-    people = people[known].reset_index(drop=True)
-    kept, left_out = people_with_values(people, sensitive, missing_sensitive, people[PEOPLE].to_numpy())
-    people = people[kept].reset_index(drop=True)
-    notes += left_out
+    people, labels, notes = _known_people(
+        pd.concat(cells, ignore_index=True), target, sensitive, positive, missing_sensitive
+    )
     needed = (target, *(sensitive if missing_sensitive == "drop" else ()))
     groups, said = group_columns(
         people,
@@ -122,7 +115,8 @@ def ask(
         counts=people[PEOPLE].to_numpy(),
     )
     made = _groupings(people, groups, sensitive, bins)
-    value = next(v for v in people[target] if value_as_text(v) == labels[1])
+    is_positive = [value_as_text(v) == labels[1] for v in people[target]]
+    value = people[target].to_numpy()[is_positive][0]
     side = None if split is None else Split(test_share, seed, False)
     numbers = [name for name in chosen if is_number_type(source.schema.field(name).type) and name not in categorical]
     study = scan_source(
@@ -171,13 +165,27 @@ def ask(
         tuple(sensitive),
         groups,
         int(people[PEOPLE].sum()),
-        int(people[PEOPLE][[value_as_text(v) == labels[1] for v in people[target]]].sum()),
+        int(people[PEOPLE][is_positive].sum()),
         settings,
         fingerprint,
         (*notes, *said, *study.encoder.notes),
         method,
         min_people,
     )
+
+
+def _known_people(
+    people: pd.DataFrame, target: str, sensitive: Sequence[str], positive: str | None, missing: str
+) -> tuple[pd.DataFrame, tuple[str, str], list[str]]:
+    """Return the counts of those who take part, both values of the target, and notes on who was left out."""
+    _, known, labels = read_target(people[target], positive)
+    notes = []
+    if not known.all():
+        without = int(people[PEOPLE][~known].sum())
+        notes.append(f"{without:,} people without a value of {shorten(target)!r} were left out.")
+    people = people[known].reset_index(drop=True)
+    kept, left_out = people_with_values(people, sensitive, missing, people[PEOPLE].to_numpy())
+    return people[kept].reset_index(drop=True), labels, [*notes, *left_out]
 
 
 def _checked_share(test_share: float, seed: int) -> float:
