@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
@@ -158,7 +159,7 @@ def test_frames_go_through_a_pipeline():
     assert {"age", "c1=level 3"} <= set(names)
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "categories"])
+@pytest.mark.parametrize("library", ["pandas", "polars", "categories", "numbers"])
 def test_the_recipe_for_frames_with_text_works_as_the_error_gives_it(library):
     frame, y, z = people()
     frame = frame[["age", "c0"]].astype({"c0": object}).rename(columns={"c0": "job"})
@@ -167,7 +168,9 @@ def test_the_recipe_for_frames_with_text_works_as_the_error_gives_it(library):
         frame = pytest.importorskip("polars").from_pandas(frame)
     elif library == "categories":
         frame = frame.astype({"job": "category"})
-    with pytest.raises(ValueError, match=r"X holds text in 'job': ") as caught:
+    elif library == "numbers":  # which say nothing of an order
+        frame["job"] = frame["job"].astype("category").cat.rename_categories(lambda job: int(job[-1]))
+    with pytest.raises(ValueError, match=r"X holds text or categories in 'job'\. ") as caught:
         FairLogisticRegression().fit(frame, y, sensitive_features=z)
     recipe = re.search(r"make_pipeline\(.*?\(\)\)", str(caught.value)).group()
     argument = re.search(r"\w+__sensitive_features", str(caught.value)).group()
@@ -197,6 +200,19 @@ def test_columns_of_any_order_and_kind():
     ]
     np.testing.assert_array_equal(encoder.transform(frame), expected)
     np.testing.assert_array_equal(encoder.transform(frame[["level", "flag", "number", "text"]]), expected)
+
+
+def test_numbers_stay_numbers_behind_an_imputer():
+    """An imputer of the most frequent value returns columns of objects, whatever they were before."""
+    frame = pd.DataFrame({"age": [20.0, None, 40.0, 40.0], "job": ["clerk", "smith", None, "clerk"]})
+    imputed = SimpleImputer(strategy="most_frequent", missing_values=np.nan).set_output(transform="pandas")
+    frame = imputed.fit_transform(frame.fillna({"job": np.nan}))
+    assert frame["age"].dtype == object
+    X = CategoryEncoder().fit_transform(frame)
+    assert X.names == ("age", "job=clerk", "job=smith")
+    np.testing.assert_array_equal(X.toarray()[:, 0], [20.0, 40.0, 40.0, 40.0])
+    with pytest.raises(TypeError, match=r"set_output\(transform='pandas'\)"):
+        CategoryEncoder().fit(frame.to_numpy())
 
 
 def test_categories_never_seen_add_nothing_or_are_refused():

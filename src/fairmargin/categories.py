@@ -19,13 +19,15 @@ from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import infer_dtype
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.design import BaseDesign, make_design
 
-__all__ = ["CategoryEncoder", "CodedDesign", "CodedMatrix", "columns_of_text"]
+__all__ = ["CategoryEncoder", "CodedDesign", "CodedMatrix", "categorical_columns"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -33,6 +35,8 @@ Codes = NDArray[np.int32]
 _BLOCK = 1 << 14  # rows at a time: what is gathered stays in the cache
 # Seconds, measured: per code that is gathered or counted, and per multiplication of a Gram matrix.
 _CODE, _PRODUCT, _CALL = 2e-9, 1e-10, 5e-5
+_CATEGORICAL = (nw.String, nw.Categorical, nw.Enum)
+_NUMBERS = ("integer", "floating", "mixed-integer-float", "decimal")  # kinds of objects, in the words of pandas
 
 
 @dataclass(frozen=True)
@@ -247,10 +251,10 @@ def _cross_tabulate(first: Codes, second: Codes, k: int, m: int, weights: Array)
 class CategoryEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Makes a matrix of a frame whose categorical columns stay codes instead of becoming indicators in memory.
 
-    Columns of text, categories and booleans are categorical; the others are numbers and left as they are. The k
-    categories of a column stand for k indicators, all of which are kept: the penalty makes their coefficients unique.
-    The result is always a :class:`CodedMatrix`: there is no ``set_output``, and scikit-learn's ``transform_output``
-    does not make a frame of it.
+    Columns of text, categories (even of numbers) and booleans are categorical; the others are numbers and left as
+    they are, objects that are numbers included. The k categories of a column stand for k indicators, all of which
+    are kept: the penalty makes their coefficients unique. The result is always a :class:`CodedMatrix`: there is no
+    ``set_output``, and scikit-learn's ``transform_output`` does not make a frame of it.
 
     Parameters
     ----------
@@ -356,19 +360,25 @@ def _as_frame(X: Any) -> Any:
     try:
         return nw.from_native(X, eager_only=True)
     except TypeError:
-        raise TypeError(f"CategoryEncoder needs a frame (pandas, polars, pyarrow), got {type(X).__name__}.") from None
+        raise TypeError(
+            f"CategoryEncoder needs a frame (pandas, polars, pyarrow), got {type(X).__name__}; a step of "
+            "scikit-learn before it returns one after set_output(transform='pandas')."
+        ) from None
 
 
-def columns_of_text(X: Any) -> list[str]:
-    """Return the names of a frame's columns that hold text or categories; none where X is not a frame."""
+def categorical_columns(X: Any) -> list[str]:
+    """Return the names of a frame's columns of text or categories, even of numbers; none for other matrices."""
+    if isinstance(X, pd.DataFrame):  # whose names may be numbers, or twice the same
+        columns = [(name, column) for name, column in X.items() if column.dtype.kind not in "biuf"]
+        return [str(name) for name, column in columns if infer_dtype(column) in ("string", "categorical")]
     frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if frame is X:
-        return []
-    return [name for name in frame.columns if _is_categorical(frame[name]) and frame[name].dtype != nw.Boolean]
+    return [] if frame is X else [name for name, kind in frame.schema.items() if kind in _CATEGORICAL]
 
 
 def _is_categorical(column: Any) -> bool:
-    return column.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Boolean, nw.Object)
+    if column.dtype == nw.Object:  # imputers leave columns of numbers as objects
+        return infer_dtype(column.to_list(), skipna=True) not in _NUMBERS
+    return column.dtype == nw.Boolean or column.dtype in _CATEGORICAL
 
 
 def _as_numbers(column: Any, name: str) -> Array:
@@ -385,8 +395,6 @@ def _as_numbers(column: Any, name: str) -> Array:
 
 def _factorise(column: Any) -> tuple[list[Any], NDArray[np.intp]]:
     """Return the different values of a column, None for missing ones, and which of them each row has."""
-    import pandas as pd
-
     native = column.to_native()
     series = native if isinstance(native, pd.Series) else pd.Series(column.to_list(), dtype=object)
     codes, values = pd.factorize(series)

@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
 from fairmargin.caller import warn
-from fairmargin.categories import CodedMatrix, columns_of_text
+from fairmargin.categories import CodedMatrix, categorical_columns
 from fairmargin.exceptions import DisparateTreatmentError, FavourableClassWarning
 from fairmargin.inputs import check_container, check_no_missing
 from fairmargin.sensitive import Attribute, Sensitive, encode_sensitive
@@ -107,21 +107,32 @@ def validate_features(estimator: Any, X: Any, *, reset: bool = False) -> Any:
 
 @contextmanager
 def _text_named(estimator: Any, X: Any) -> Iterator[None]:
-    """Say what to do where numbers cannot be made of text, and in which columns of a frame it is."""
+    """Refuse columns of text and categories in a frame, even of numbers: as such they would have an order and a size.
+
+    Elsewhere, say what to do where numbers cannot be made of text.
+    """
+    where = categorical_columns(X)
+    if where:
+        columns = f"{', '.join(map(repr, where[:5]))}{', ...' if len(where) > 5 else ''}"
+        raise ValueError(
+            f"X holds text or categories in {columns}. {_recipe(estimator)} Where they are numbers, convert the "
+            "columns with astype(float)."
+        )
     try:
         yield
     except ValueError as error:
         if "could not convert string" not in str(error):
             raise
-        where = columns_of_text(X)
-        columns = f" in {', '.join(map(repr, where[:5]))}{', ...' if len(where) > 5 else ''}" if where else ""
-        name = type(estimator).__name__
-        raise ValueError(
-            f"X holds text{columns}: {error}. Make categories numbers first: make_pipeline(CategoryEncoder(), "
-            f"{name}()) takes frames (CategoryEncoder is in fairmargin; sensitive_features of fit become "
-            f"{name.lower()}__sensitive_features), scikit-learn's OneHotEncoder arrays as well, and "
-            "fairmargin.tables.prepare whole tables."
-        ) from None
+        raise ValueError(f"X holds text: {error}. {_recipe(estimator)}") from None
+
+
+def _recipe(estimator: Any) -> str:
+    name = type(estimator).__name__
+    return (
+        f"Make categories indicators first: make_pipeline(CategoryEncoder(), {name}()) takes frames (CategoryEncoder "
+        f"is in fairmargin; sensitive_features of fit become {name.lower()}__sensitive_features), scikit-learn's "
+        "OneHotEncoder arrays as well, and fairmargin.tables.prepare whole tables."
+    )
 
 
 def _validate_codes(estimator: Any, X: CodedMatrix, reset: bool) -> Any:
