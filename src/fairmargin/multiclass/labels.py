@@ -22,7 +22,8 @@ Array = NDArray[np.float64]
 def read_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the classes in sorted order and the code of each label."""
     codes, found = pd.factorize(y)  # hashing: sorting 50,000 texts would take as long as the fit
-    if y.dtype.kind not in "OUS" or not all(isinstance(label, str) for label in found):
+    are_texts = y.dtype.kind in "OUS" and all(isinstance(label, str) for label in found)
+    if not are_texts and y.dtype.kind not in "biu":
         with ONE_AT_A_TIME:
             check_classification_targets(y)
     order = np.argsort(found)

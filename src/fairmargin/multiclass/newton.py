@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from fairmargin.multiclass.problem import MultinomialPoint, MultinomialProblem
 from fairmargin.problem import Certificate, Status
-from fairmargin.solvers.quadratic_step import DAMPING, LEAST_SHIFT, Factor, constrained_step, find_flat
+from fairmargin.solvers.quadratic_step import (
+    DAMPING,
+    LEAST_SHIFT,
+    Factor,
+    constrained_step,
+    find_flat,
+    solve_active_rows,
+)
 from fairmargin.tolerances import PATIENCE, ROUGH
 
 __all__ = ["SUBSAMPLE_GAP", "MultinomialSolution", "solve_multinomial", "subsample"]
@@ -65,16 +72,17 @@ def solve_multinomial(
     less on rounding than the tolerance would allow.
     """
     loop = _Loop(problem, tol, _begin(problem, start, max_iter), None if start is None else start.factor)
-    progress, ending = _Progress(problem), None
+    progress, ending = _Progress(), None
     before = 0 if start is None else start.certificate.n_iter  # steps that led to the start count too
     for n_iter in range(before, before + max_iter + 1):
         proof = problem.certify(loop.point, loop.multipliers, tol, n_iter, "iteration limit")
         here = MultinomialSolution(loop.point, loop.multipliers, proof, loop.factor)
         if proof.status == "solved":
             return loop.refined(here) if tol < ROUGH else here
-        progress.note(here)
+        gap = proof.gap if problem.is_feasible(here.phi) else np.inf  # of a point that may be returned
+        progress.note(here, gap)
         ending = _reason_to_stop(problem, here, progress.stalled)
-        if ending is not None or not loop.advance(proof):
+        if ending is not None or not loop.advance(gap):
             break
     assert progress.best is not None
     return _ended(progress.best, ending or "inaccurate", n_iter, before + max_iter)
@@ -83,18 +91,17 @@ def solve_multinomial(
 class _Progress:
     """The best solution so far, and the number of iterations since one was clearly better."""
 
-    def __init__(self, problem: MultinomialProblem) -> None:
-        self._problem = problem
+    def __init__(self) -> None:
         self.best: MultinomialSolution | None = None
         self._least, self.stalled = np.inf, 0
 
-    def note(self, here: MultinomialSolution) -> None:
-        """Compare the solution of an iteration with the best one."""
-        rank, best = _rank(self._problem, here), self.best
+    def note(self, here: MultinomialSolution, gap: float) -> None:
+        """Compare the solution of an iteration with the best one; ``gap`` is infinite where it is not feasible."""
+        best = self.best
         has_descended = best is None or here.point.objective < best.point.objective - here.point.rounding
-        self.stalled = 0 if has_descended or rank < 0.5 * self._least else self.stalled + 1
-        if has_descended or rank <= self._least:
-            self.best, self._least = here, rank
+        self.stalled = 0 if has_descended or gap < 0.5 * self._least else self.stalled + 1
+        if has_descended or gap <= self._least:
+            self.best, self._least = here, gap
 
 
 def _ended(best: MultinomialSolution, ending: Status, n_iter: int, limit: int) -> MultinomialSolution:
@@ -102,11 +109,6 @@ def _ended(best: MultinomialSolution, ending: Status, n_iter: int, limit: int) -
     status: Status = "iteration limit" if n_iter >= limit and ending == "inaccurate" else ending
     proof = Certificate(proof.objective, proof.dual_bound, proof.gap, proof.violation, n_iter, status)
     return MultinomialSolution(best.point, best.multipliers, proof, best.factor)
-
-
-def _rank(problem: MultinomialProblem, solution: MultinomialSolution) -> float:
-    """Return the gap, or infinity for a point that is not feasible."""
-    return solution.certificate.gap if problem.is_feasible(solution.phi) else np.inf
 
 
 def _reason_to_stop(problem: MultinomialProblem, here: MultinomialSolution, stalled: int) -> Status | None:
@@ -160,10 +162,8 @@ class _Loop:
             point = centre_intercepts(self.problem, point, self.tol)
         return self.problem.add_gradient(point)
 
-    def advance(self, proof: Certificate) -> bool:
-        """Take one step; return whether there was one to take."""
-        is_feasible = self.problem.is_feasible(self.point.phi)
-        gap = proof.gap if is_feasible else np.inf
+    def advance(self, gap: float) -> bool:
+        """Take one step from a point of this gap, infinite where it is not feasible; return whether there was one."""
         last = self._last_gap
         if self.factor is None or (last is not None and not (last < np.inf and gap <= _FAST * last)):
             # Close to the optimum a fresh Hessian is slow only where it has too few digits.
@@ -174,7 +174,7 @@ class _Loop:
         while True:
             assert self.factor is not None
             step, multipliers = self._step(self.point)
-            trial = search_step(self.problem, self.point, step, is_feasible)
+            trial = search_step(self.problem, self.point, step, gap < np.inf)
             if trial is not None:
                 break
             if not self._strengthen():
@@ -186,11 +186,11 @@ class _Loop:
     def _step(self, point: MultinomialPoint) -> tuple[Array, Array]:
         """Return the step of the model from a point, and the multipliers of all rows."""
         assert self.factor is not None
-        rows = self.problem.independent
-        if rows is None:
+        equalities = self.problem.equalities
+        if equalities is None:
             return constrained_step(self.problem, point.phi, point.gradient, self.factor)
-        step, found = constrained_step(rows.problem, point.phi, point.gradient, self.factor)
-        return step, rows.share @ found
+        step, found = equality_step(equalities.rows, equalities.values, point.phi, point.gradient, self.factor)
+        return step, equalities.share @ found
 
     def refined(self, solution: MultinomialSolution) -> MultinomialSolution:
         """Return the solution a few steps further, until these stop helping."""
@@ -227,6 +227,21 @@ class _Loop:
                 return False
         self._renew(is_slow=self._is_fresh)
         return True
+
+
+def equality_step(rows: Array, values: Array, phi: Array, gradient: Array, factor: Factor) -> tuple[Array, Array]:
+    """Return the step to the minimum of the quadratic model where ``rows @ phi = values``, and its multipliers.
+
+    The rows are independent, so that this takes no search. The second round removes the rounding of the first.
+    """
+    step = -factor.solve(gradient)
+    lifted = factor.solve(rows.T)
+    M = rows @ lifted
+    multipliers = np.zeros(len(rows))
+    for _ in range(2):
+        more = solve_active_rows(M, rows @ (phi + step), values, np.ones(len(rows), dtype=bool))
+        step, multipliers = step - lifted @ more, multipliers + more
+    return step, multipliers
 
 
 def search_step(

@@ -95,10 +95,11 @@ class MultinomialPoint:
 
 
 @dataclass(frozen=True)
-class IndependentRows:
-    """A problem under independent rows, and how their multipliers are shared among all rows (of least norm)."""
+class Equalities:
+    """Independent equalities ``rows @ phi = values``, and how their multipliers are shared among all (of least norm)."""
 
-    problem: MultinomialProblem
+    rows: Array
+    values: Array
     share: Array
 
 
@@ -138,8 +139,8 @@ class MultinomialProblem:
         return self.n_classes - 1, self.design.shape[1]
 
     @cached_property
-    def independent(self) -> IndependentRows | None:
-        """As many of the rows as there are independent ones, where all are equalities and some follow from others."""
+    def equalities(self) -> Equalities | None:
+        """As many of the rows as are independent, where all are equalities."""
         if not self.n_rows or np.any(self.lower != self.upper):
             return None
         size = np.linalg.norm(self.rows, axis=1)
@@ -147,11 +148,9 @@ class MultinomialProblem:
         unit = self.rows / size
         triangle, order = scipy.linalg.qr(unit.T, mode="r", pivoting=True)
         rank = int(np.sum(np.abs(np.diag(triangle)) > HAIR))
-        if rank in (0, self.n_rows):
-            return None
         chosen = np.sort(order[:rank])
-        few = replace(self, rows=self.rows[chosen], lower=self.lower[chosen], upper=self.upper[chosen])
-        return IndependentRows(few, np.linalg.pinv(unit.T, rcond=HAIR) @ self.rows[chosen].T / size)
+        share = np.linalg.pinv(unit.T, rcond=HAIR) @ self.rows[chosen].T / size
+        return Equalities(self.rows[chosen], self.upper[chosen], share)
 
     @cached_property
     def basis(self) -> Array:
@@ -167,6 +166,11 @@ class MultinomialProblem:
     def anchor(self) -> NDArray[np.intp]:
         """The heaviest label of each row, (N,): scores are taken relative to its score, which costs no digits."""
         return np.argmax(self.masses, axis=0)
+
+    @cached_property
+    def is_other(self) -> Array:
+        """0 at the anchor of each row, 1 elsewhere, (Q, N)."""
+        return (np.arange(self.n_classes)[:, None] != self.anchor).astype(float)
 
     @cached_property
     def is_soft(self) -> bool:
@@ -236,15 +240,14 @@ class MultinomialProblem:
     def _pointwise(self, scores: Array, block: slice) -> tuple[Array, float, float]:
         """Return probabilities, the sum of the losses and that of the entropies of some rows."""
         anchor, weight = self.anchor[block], self.weight[block]
-        here = (anchor, np.arange(len(anchor)))
-        margin = scores - scores[here]
+        here = anchor * len(anchor) + np.arange(len(anchor))
+        margin = scores - scores.take(here)
         top = margin.max(axis=0)
         P = margin - top
         np.exp(P, out=P)
-        own = P[here]
-        P[here] = 0.0
-        others = P.sum(axis=0)  # summed without the label's own, lest small losses drown
-        P[here] = own
+        own = P.take(here)
+        # Summed without the label's own, lest small losses drown.
+        others = np.einsum("qi,qi->i", P, self.is_other[:, block])
         P /= others + own
         loss = top + np.log1p(others + (own - 1.0))
         total = float(weight @ loss)
@@ -304,9 +307,9 @@ class MultinomialProblem:
                 pull = pull - share * (pull + self.label_pull) + share * np.outer(v, self.weight_pull)
                 entropy = (1.0 - share) * entropy - share * mass * float(v @ np.log(np.maximum(v, TINY)))
         r = (self.basis.T @ pull).ravel() + self.rows.T @ multipliers
-        penalised = self.all_ridge > 0
-        quadratic = 0.5 * float(np.sum(r[penalised] ** 2 / self.all_ridge[penalised]))
-        rest = float(np.abs(r[~penalised]) @ self.radius(point.phi)[~penalised])
+        free = self.all_ridge == 0
+        quadratic = 0.5 * float((r * r) @ np.where(free, 0.0, 1.0 / np.where(free, 1.0, self.all_ridge)))
+        rest = float(np.abs(r[free]) @ self.radius(point.phi)[free])
         return entropy - quadratic - rest - support(self.lower, self.upper, multipliers)
 
     def radius(self, phi: Array) -> Array:
@@ -325,13 +328,21 @@ class MultinomialProblem:
 
     def room(self, phi: Array) -> Array:
         """Return by how much each row may miss its bound and still count as kept: rounding, (M,)."""
-        size = np.abs(self.rows)
+        return ROUNDING_ROOM * (self._row_sizes @ np.abs(phi)) + self._least_room
+
+    @cached_property
+    def _row_sizes(self) -> Array:
+        return np.abs(self.rows)
+
+    @cached_property
+    def _least_room(self) -> Array:
+        """The part of ``room`` that is the same everywhere."""
         bound = np.maximum(*(np.where(np.isfinite(b), np.abs(b), 0.0) for b in (self.lower, self.upper)))
-        return ROUNDING_ROOM * (size @ np.abs(phi) + bound) + EPS * (size @ (1.0 / self.all_scales))
+        return ROUNDING_ROOM * bound + EPS * (self._row_sizes @ (1.0 / self.all_scales))
 
     def is_feasible(self, phi: Array) -> bool:
         """Whether every row is within its bounds, up to rounding."""
-        return bool(np.all(self.missed(phi) <= self.room(phi)))
+        return not self.n_rows or bool(np.all(self.missed(phi) <= self.room(phi)))
 
     @cached_property
     def at_zero(self) -> float:
