@@ -71,6 +71,7 @@ def test_weighted_audits_are_compared_on_effective_counts():
     assert drift.worse == ()
 
 
+NOTIONS = ("selection_rate", "true_positive_rate")
 DAMAGED = [{}, [], {"audit": 3}, {"attributes": [{"name": "x"}]}, {"attributes": [{"name": "x", "groups": [{}]}]}]
 
 
@@ -78,3 +79,12 @@ DAMAGED = [{}, [], {"audit": 3}, {"attributes": [{"name": "x"}]}, {"attributes":
 def test_what_is_no_audit(wrong):
     with pytest.raises(ValueError, match=r"This (is no audit|audit is damaged)"):
         audit_drift(wrong, make(a=(40, 100), b=(70, 100)))
+
+
+def test_audits_of_different_notions():
+    rng = np.random.default_rng(4)
+    decided, labels, sex = rng.integers(0, 2, 200), rng.integers(0, 2, 200), np.repeat(["a", "b"], 100)
+    both = [audit(decided, sensitive_features=sex, y_true=labels, notion=n).to_dict() for n in NOTIONS]
+    with pytest.raises(ValueError, match=r"'selection_rate' and the later one 'true_positive_rate'.*the same notion"):
+        audit_drift(*both)
+    assert audit_drift(both[1], both[1]).worse == ()

@@ -209,6 +209,15 @@ def test_a_difference_that_the_strata_explain():
     assert result.strata[0].common.p_value == pytest.approx(1.0)
 
 
+def test_strata_that_tell_the_group(table):
+    people = table[["sex"]].assign(branch=np.arange(len(table)) % 3)
+    result = audit(table["decision"], sensitive_features=people.astype(str), strata=table["sex"].map(str.upper))
+    assert [note for note in result.notes if "tell" in note] == [
+        "The strata 'sex' tell the sensitive attribute 'sex': every stratum has one group only, so that nothing is "
+        "compared within them."
+    ]
+
+
 def test_strata_that_cannot_be_used(table):
     with pytest.raises(ValueError, match="without weights"):
         audit(table["decision"], sensitive_features=table["sex"], strata=table["job"], sample_weight=table["weight"])

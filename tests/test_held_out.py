@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from fairmargin import io
+from fairmargin import IndividualLossBound, PRuleBound, cv_score, io
 from fairmargin.cli import run
 from fairmargin.datasets.demo import make_credit_demo
-from fairmargin.exceptions import DataError
+from fairmargin.exceptions import DataError, SmallGroupWarning
 from fairmargin.tables import prepare, table_of_frame
 from fairmargin.tables.jobs import train
 from fairmargin.tables.repeats import repeat_splits
@@ -113,6 +115,27 @@ def test_repeated_splits():
     assert f"held on the people held out in {kept} of 2" in found["text"]
     with pytest.raises(DataError, match="voids"):
         repeat_splits(make_study, make_estimator("logistic", parse_constraint("p-rule=80", confidence=0.9)), [1])
+
+
+def test_repeated_splits_of_lists_pipelines_and_notions():
+    table = table_of_frame(make_credit_demo(400), "people")
+
+    def make_study(seed):
+        return prepare(table, seed=seed, min_people=1, **QUESTION)
+
+    rule = PRuleBound(difference=0.05, notion="true_positive_rate")
+    fair = make_estimator("logistic", [IndividualLossBound(10.0), rule])
+    (row,) = repeat_splits(make_study, make_pipeline(StandardScaler(), fair), [3])["splits"]
+    found = repeat_splits(make_study, fair, [3])
+    study = make_study(3)
+    with pytest.warns(SmallGroupWarning):
+        fair.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+    measure = {"sensitive_features": study.test.sensitive, "notion": "true_positive_rate"}
+    difference = cv_score(study.test.y, fair.predict(study.test.X), **measure)
+    assert found["splits"][0]["cv_score"] == pytest.approx(difference)
+    assert row["cv_score"] is not None
+    kept = int(difference <= 0.05)
+    assert f"The largest difference of 0.05 asked for held on the people held out in {kept} of 1." in found["text"]
 
 
 def test_repeated_splits_on_the_command_line(folder, capsys):

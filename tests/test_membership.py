@@ -277,3 +277,9 @@ def test_rows_must_agree():
     X, y, z = people()
     with pytest.raises(ValueError, match="399 rows, but there are 400 people"):
         FairLogisticRegression().fit(X, y, sensitive_features=unsure(z).take(slice(399)))
+
+
+def test_probabilities_that_tell_nothing():
+    X, y, _ = people()
+    with pytest.raises(ValueError, match="of 'race' are the same for everybody: there is nothing"):
+        FairLogisticRegression().fit(X, y, sensitive_features=Membership(np.full((len(y), 2), 0.5), name="race"))

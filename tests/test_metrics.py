@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import UndefinedMetricWarning
 
-from fairmargin import cv_score, decision_boundary_covariance, p_rule, positive_rates
+from fairmargin import class_p_rules, cv_score, decision_boundary_covariance, p_rule, positive_rates
+from fairmargin.audit import audit
 from fairmargin.exceptions import FavourableClassWarning
 
 Z = list("aaaabbbbbb")
@@ -151,3 +152,20 @@ def test_covariance_refuses_scores_that_are_none():
         decision_boundary_covariance(None, [1.0, np.nan], sensitive_features=["a", "b"])
     with pytest.raises(ValueError, match="zero"):
         decision_boundary_covariance(None, [1.0, 2.0], sensitive_features=["a", "b"], sample_weight=[0, 0])
+
+
+MISSING = [[1, 0, None, 1, 0, 1], [None] * 6, [1, 0, np.nan, 1, 0, 1], pd.Series([1, 0, pd.NA, 1, 0, 1])]
+
+
+@pytest.mark.parametrize("missing", MISSING)
+@pytest.mark.parametrize("metric", [p_rule, cv_score, positive_rates, class_p_rules])
+def test_missing_labels_and_decisions_are_named(metric, missing):
+    known, z = [1, 0, 1, 1, 0, 1], list("aabbbb")
+    with pytest.raises(ValueError, match=r"^y_true contains NaN: \d of 6 values are missing; leave"):
+        metric(missing, known, sensitive_features=z)
+    with pytest.raises(ValueError, match=r"^y_pred contains NaN"):
+        metric(known, missing, sensitive_features=z)
+    with pytest.raises(ValueError, match=r"^y_true contains NaN"):
+        decision_boundary_covariance(missing, known, sensitive_features=z, notion="true_positive_rate")
+    with pytest.raises(ValueError, match=r"^decisions contains NaN"):
+        audit(missing, sensitive_features=z)

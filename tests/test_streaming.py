@@ -157,6 +157,25 @@ def test_a_frontier_is_that_of_memory(folder):
 
 
 @pytest.mark.slow
+def test_a_frontier_of_another_notion(folder):
+    ask = ["frontier", *ASK, "-s", "sex", "-x", "age,origin", "--points", "3", "--test-share", "0"]
+    ask += ["--notion", "true_positive_rate", "--select", "p-rule=95"]
+    here = summary([*ask, "-o", "here.html"], "a", "all.parquet")
+    there = summary([*ask, "-o", "m.json"], "b", "data", "--engine", "local[2]")
+    exact, twin = (next(c["points"] for c in s["curves"] if c["key"] == "covariance") for s in (here, there))
+    for point, other in zip(exact, twin, strict=True):
+        assert other["loss_increase"] == pytest.approx(point["loss_increase"], abs=1e-9)
+        assert other["test"]["p_rule"] == pytest.approx(point["test"]["p_rule"], rel=1e-12)
+    # The model proposed keeps the rule of true positive rates among everybody trained on, which no other one has to.
+    frame = pd.read_parquet("all.parquet")
+    accepted = io.load("m.json").decide(frame)["decision"]
+    groups = frame["sex"].astype(object).fillna("missing").to_numpy()
+    measure = {"sensitive_features": groups, "pos_label": "yes", "notion": "true_positive_rate"}
+    free = there["unconstrained"]["train"]["p_rule"]
+    assert p_rule(frame["repaid"], accepted, **measure) >= 95 > free
+
+
+@pytest.mark.slow
 def test_a_frontier_of_people_held_out(folder):
     ask = ["frontier", "data", *ASK, "-s", "sex", "-x", "age,origin", "--points", "3", "--select", "accuracy=1%"]
     found = summary([*ask, "--refit", "-o", "f.html", "-o", "refitted.json"], "f")
@@ -231,6 +250,7 @@ def test_a_failed_pass_leaves_no_output(folder, everybody, monkeypatch, capsys):
         ["-t", "repaid", "-p", "yes", "-s", "sex,town", "--model", "m.json", "--strata", "job"],
         ["-s", "age,town", "--bin", "age=25,60", "--decision", "repaid", "-p", "yes", "--rule", "highest"],
         ["-s", "origin,town", "--decision", "repaid", "-p", "yes", "--merge-small", "--min-people", "300"],
+        ["-t", "repaid", "-p", "yes", "-s", "sex", "--model", "m.json", "--notion", "equalized_odds"],
     ],
 )
 def test_audit_by_counts_is_that_of_rows(folder, asked):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["check_container", "check_no_missing", "describe_type", "is_dask_frame"]
+__all__ = ["check_container", "check_labels", "check_no_missing", "describe_type", "is_dask_frame"]
 
 _ARRAY_LIKE = ("shape", "__array__", "__array_interface__", "__dataframe__", "__arrow_c_stream__")
 
@@ -44,6 +44,12 @@ def check_no_missing(values: Any, name: str) -> None:
             f"{name} contains NaN: {missing} of {entries.size} values are missing; leave these people out, or fill "
             "the values in."
         )
+
+
+def check_labels(values: Any, name: str) -> None:
+    """Raise unless ``values`` is an array, series or list in which nothing is missing."""
+    check_container(values, name)
+    check_no_missing(values, name)
 
 
 def _check_masks(values: Any, name: str) -> None:

@@ -29,7 +29,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from fairmargin.caller import warn
 from fairmargin.decisions import GroupCounts, count_groups, highest_difference, least_ratio
 from fairmargin.frames import in_library_of
-from fairmargin.inputs import check_container
+from fairmargin.inputs import check_container, check_labels
 from fairmargin.intersections import with_intersections
 from fairmargin.notions import Condition, Notion, compare, get_notion
 from fairmargin.sensitive import Sensitive, encode_sensitive
@@ -276,6 +276,7 @@ def _signed(notion: Notion, y_true: Any, like: Array, positive: Any) -> Array:
         return np.ones(len(like))
     if y_true is None:
         raise ValueError(f"The notion {notion.name!r} compares {notion.people}: give the labels y_true, too.")
+    check_labels(y_true, "y_true")
     labels = column_or_1d(y_true)
     if positive is None:
         positive = _positive_label(None, labels, None)
@@ -291,12 +292,12 @@ def _counts(
     min_people: int = 1,
     asked: _Asked = _Asked(),
 ) -> list[GroupCounts]:
-    check_container(y_pred, "y_pred")
+    check_labels(y_pred, "y_pred")
     decisions = column_or_1d(y_pred)
     if len(decisions) == 0:
         raise ValueError("y_pred is empty: there are no decisions to compare.")
     if y_true is not None:
-        check_container(y_true, "y_true")
+        check_labels(y_true, "y_true")
         check_consistent_length(y_true, decisions)
     label = _positive_label(y_true, decisions, pos_label)
     positive = (decisions == label).astype(float)

@@ -243,13 +243,18 @@ def encode_groups(given: Any, n_people: int, what: str) -> list[Attribute]:
     return found
 
 
-def _encode_membership(name: str, table: Membership) -> Attribute:
+def _encode_membership(name: str, table: Membership, groups: bool) -> Attribute:
+    if groups and not np.any(np.ptp(table.probabilities, axis=0)):
+        raise ValueError(
+            f"The membership probabilities of {name!r} are the same for everybody: there is nothing to be fair "
+            "between."
+        )
     return Attribute(name, table.groups, probabilities=table.probabilities)
 
 
 def _encode_attribute(name: str, column: pd.Series | Membership, groups: bool) -> Attribute:
     if isinstance(column, Membership):
-        return _encode_membership(name, column)
+        return _encode_membership(name, column, groups)
     missing = np.count_nonzero(column.array.isna())
     if missing:
         raise ValueError(

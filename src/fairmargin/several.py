@@ -14,7 +14,7 @@ from fairmargin.notions import Condition, Notion, get_notion
 from fairmargin.penalty import CovariancePenalty
 from fairmargin.performance import PerformanceBound
 
-__all__ = ["Several", "SeveralNotions", "as_constraint", "has_rule", "notion_of"]
+__all__ = ["Several", "SeveralNotions", "as_constraint", "has_rule", "main_constraint", "notion_of"]
 
 _COMBINED = (CovarianceBound, CovariancePenalty, LossBound, IndividualLossBound, PerformanceBound, PRuleBound)
 
@@ -142,6 +142,15 @@ def as_constraint(asked: Any) -> Any:
                 f"{asked.__name__} has no defaults; give an instance, e.g. constraint=PRuleBound(80)."
             ) from None
     return asked
+
+
+def main_constraint(asked: Any) -> Constraint | None:
+    """Return the constraint that a verdict is about: of a list the first rule, the first bound, or else the first."""
+    constraint = as_constraint(asked)
+    if not isinstance(constraint, Several):
+        return constraint
+    kinds = (PRuleBound, CovarianceBound, Constraint)
+    return next(c for kind in kinds for c in constraint.constraints if isinstance(c, kind))
 
 
 def has_rule(asked: Any) -> bool:

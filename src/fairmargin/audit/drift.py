@@ -113,7 +113,8 @@ def audit_drift(
     Parameters
     ----------
     before, now : dict
-        Plain data of audits: :meth:`fairmargin.audit.Audit.to_dict`, or what ``fairmargin audit --json`` wrote.
+        Plain data of audits: :meth:`fairmargin.audit.Audit.to_dict`, or what ``fairmargin audit --json`` wrote. Both
+        must be of one notion of fairness.
     confidence : float, default=0.95
     correction : str, default="holm"
         Any method of ``statsmodels.stats.multitest.multipletests``.
@@ -127,6 +128,7 @@ def audit_drift(
     >>> [(g.group, g.finding) for g in audit_drift(before, now).worse]
     [('man', 'the disparity has grown, beyond chance'), ('woman', 'the disparity has grown, beyond chance')]
     """
+    _check_same_notion(before, now)
     earlier, later = _counted(before), _counted(now)
     least = max(int(_audit_of(plain).get("min_people", 1)) for plain in (before, now))
     both = [key for key in later if key in earlier]
@@ -153,6 +155,15 @@ def _audit_of(plain: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(found, Mapping) or "attributes" not in found:
         raise ValueError("This is no audit: give what Audit.to_dict returns, or the JSON summary of an audit.")
     return found
+
+
+def _check_same_notion(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise for audits that compare different rates."""
+    first, second = (_audit_of(plain).get("notion", "selection_rate") for plain in (before, now))
+    if first != second:
+        raise ValueError(
+            f"The earlier audit compares {first!r} and the later one {second!r}; audit both with the same notion."
+        )
 
 
 def _counted(plain: Mapping[str, Any]) -> dict[tuple[str, str], _Counted]:

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.audit.scores import check_scores
-from fairmargin.inputs import check_container
+from fairmargin.inputs import check_container, check_labels
 from fairmargin.membership import Membership
 from fairmargin.notions import Condition, Notion
 from fairmargin.sensitive import Sensitive, encode_sensitive, read_columns
@@ -60,7 +60,7 @@ class People:
         counts: Any = None,
     ) -> People:
         """Check what :func:`fairmargin.audit.audit` was given; people of weight zero are left out."""
-        check_container(decisions, "decisions")
+        check_labels(decisions, "decisions")
         positive = (np.asarray(decisions) == pos_label).ravel()
         n = len(positive)
         if not positive.any() and not isinstance(pos_label, str):

@@ -156,6 +156,7 @@ def audit(
             absent += _absent(row, a, condition)
     compared = [(a, _base(row, a)) for (a, _), row in zip(attributes, rows, strict=False)]
     options: dict[str, Any] = {"confidence": confidence, "min_people": min_people, "correction": correction}
+    stratified = _stratified(people, attributes, rows, conditions, options)
     return Audit(
         people.number(np.ones(len(people.positive), dtype=bool)),
         people.number(people.positive),
@@ -166,13 +167,13 @@ def audit(
         tuple(_concluded(rows, threshold, 1.0 - confidence, correction)),
         () if people.features is None else tuple(find_proxies(people.features, people.sensitive)),
         () if people.features is None else _discrimination_rules(people),
-        notes=(*people.notes, *absent),
+        notes=(*people.notes, *absent, *_incomparable(stratified)),
         method=method,
         weighted=people.weight is not None,
         error_rates=_error_rates(people, compared, options),
         scoring=_above_median(people, check, attributes, rows, correction),
         scored=_scored(people, compared),
-        strata=_stratified(people, attributes, rows, conditions, options),
+        strata=stratified,
         notion=notion.name,
         rate=notion.rate,
         counted=_counted(conditions[0]),
@@ -270,6 +271,18 @@ def _stratified(
     named = [(a, _base(row, a), row.reference) for (a, _), row in zip(attributes, rows, strict=True)]
     events, among = conditions[0].events(people.positive), people.among(conditions[0].counts)
     return tuple(stratify(named, events, people.strata, counts=among, **options))
+
+
+def _incomparable(stratified: tuple[StratifiedGroup, ...]) -> list[str]:
+    """Return notes on attributes of which no stratum has two groups: the strata are a recoding of them."""
+    seen = {row.attribute: row.by for row in stratified}
+    compared = {row.attribute for row in stratified if row.common.strata}
+    return [
+        f"The strata {' x '.join(by)!r} tell the sensitive attribute {name!r}: every stratum has one group only, so "
+        "that nothing is compared within them."
+        for name, by in seen.items()
+        if name not in compared
+    ]
 
 
 def _check_options(threshold: float, confidence: float, min_people: int, max_groups: int) -> None:

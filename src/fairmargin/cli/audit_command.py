@@ -318,12 +318,10 @@ def _add_drift(summary: dict[str, Any], earlier: Mapping[str, Any]) -> None:
     from fairmargin.audit import audit_drift
     from fairmargin.report.plain import plain
 
-    was, now = (found["audit"].get("notion", "selection_rate") for found in (earlier, summary))
-    if was != now:
-        raise DataError(
-            f"The earlier audit compared rates by the notion {was!r}, this one by {now!r}.", field="baseline"
-        )
-    drift = audit_drift(earlier, summary)
+    try:
+        drift = audit_drift(earlier, summary)
+    except ValueError as error:
+        raise DataError(str(error), field="baseline") from None
     if not drift.groups:
         raise DataError("The earlier audit has no group in common with this one.", field="baseline")
     summary["drift"] = plain(drift.to_dict())

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from fairmargin.inputs import check_container
+from fairmargin.inputs import check_labels
 from fairmargin.metrics import Method, p_rule, positive_rates
 from fairmargin.multiclass.labels import favourable_classes
 
@@ -125,13 +125,13 @@ def decisions_for(
 
     ``combined`` puts the favourable classes into one decision, called by their names joined by " or ".
     """
-    check_container(y_pred, "y_pred")
+    check_labels(y_pred, "y_pred")
     decided = column_or_1d(y_pred)
     if len(decided) == 0:
         raise ValueError("y_pred is empty: there are no decisions to compare.")
     known = [decided]
     if y_true is not None:
-        check_container(y_true, "y_true")
+        check_labels(y_true, "y_true")
         check_consistent_length(y_true, decided)
         known.append(column_or_1d(y_true))
     classes = np.unique(np.concatenate(known))

@@ -96,7 +96,7 @@ class MultinomialPoint:
 
 @dataclass(frozen=True)
 class Equalities:
-    """Independent equalities ``rows @ phi = values``, and how their multipliers are shared among all (of least norm)."""
+    """Independent equalities ``rows @ phi = values``, and how all rows share their multipliers (of least norm)."""
 
     rows: Array
     values: Array

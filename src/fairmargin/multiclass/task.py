@@ -217,6 +217,11 @@ def solve_classes(constraint: Any, task: ClassTask) -> ClassOutcome:
             f"{type(constraint).__name__} is only defined for two classes; several classes take CovarianceBound, a "
             "mapping from class to CovarianceBound, PRuleBound or None."
         )
+    if isinstance(constraint, list | tuple):
+        raise ValueError(
+            "Several constraints at once are only defined for two classes; give one constraint, or a mapping from "
+            "class to CovarianceBound."
+        )
     raise ValueError(
         "constraint must be None, CovarianceBound, a mapping from class to CovarianceBound, or PRuleBound, got "
         f"{constraint!r}."

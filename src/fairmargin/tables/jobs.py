@@ -24,12 +24,13 @@ from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBo
 from fairmargin.exceptions import DataError, DisparateTreatmentError
 from fairmargin.formatting import interval, number_beside, ratio_beside, shorten
 from fairmargin.frontier import FairnessFrontier
-from fairmargin.notions import Notion, get_notion
+from fairmargin.notions import Notion
 from fairmargin.performance import PerformanceBound
 from fairmargin.pipelines import fit_to_groups, last_step, with_constraint
 from fairmargin.report.asked import Asked
 from fairmargin.report.candidates import Candidate, Selection
 from fairmargin.report.summary import frontier_summary, training_summary
+from fairmargin.several import main_constraint, notion_of
 from fairmargin.tables.model import TabularModel
 from fairmargin.tables.study import Study
 
@@ -362,7 +363,7 @@ def _ties(estimator: Any) -> list[str]:
 
 def _asked(estimator: Any) -> Asked:
     """Return the rule that a constraint asks for, which the verdict is about."""
-    rule, notion = _main_constraint(estimator), _notion_of(estimator)
+    rule, notion = main_constraint(last_step(estimator).constraint), _notion_of(estimator)
     if isinstance(rule, PRuleBound) and rule.p is not None:
         tested = getattr(last_step(estimator), "guarantee_", None)
         on_held_out = tested is not None and tested.kind != "cross-fitted"
@@ -375,17 +376,8 @@ def _asked(estimator: Any) -> Asked:
     return Asked(notion=notion, requested=False)
 
 
-def _main_constraint(estimator: Any) -> Any:
-    """Return the constraint that a verdict is about: of a list the first rule, the first bound, or else the first."""
-    asked = last_step(estimator).constraint
-    if not isinstance(asked, list | tuple):
-        return asked() if isinstance(asked, type) else asked
-    found = (c for kind in (PRuleBound, CovarianceBound, Constraint) for c in asked if isinstance(c, kind))
-    return next(found, None)
-
-
 def _notion_of(estimator: Any) -> Notion:
-    return get_notion(getattr(_main_constraint(estimator), "notion", "selection_rate"))
+    return notion_of(main_constraint(last_step(estimator).constraint))
 
 
 def _shortfalls(estimator: Any, summary: dict[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,9 @@ from sklearn.base import clone
 
 from fairmargin.constraints import PRuleBound
 from fairmargin.exceptions import DataError
-from fairmargin.notions import get_notion
+from fairmargin.pipelines import fit_to_groups, last_step
 from fairmargin.report.evaluation import evaluate
+from fairmargin.several import main_constraint, notion_of
 from fairmargin.tables.study import Study
 
 __all__ = ["repeat_splits"]
@@ -27,8 +28,8 @@ def repeat_splits(make_study: Callable[[int], Study], estimator: Any, seeds: Seq
     ----------
     make_study : callable
         From a seed to a study.
-    estimator : classifier of this package
-        It is cloned for every split.
+    estimator : classifier of this package, or a pipeline to one
+        With any constraint, or several. It is cloned for every split.
     seeds : list of int
 
     Returns
@@ -38,26 +39,34 @@ def repeat_splits(make_study: Callable[[int], Study], estimator: Any, seeds: Seq
         ``totals``, their mean, standard deviation, least and greatest; ``text``, what was done in words;
         and ``warnings``, those that the fits gave.
     """
-    constraint = getattr(estimator, "constraint", None)
-    if getattr(constraint, "confidence", None) is not None:
+    rule = main_constraint(last_step(estimator).constraint)
+    if getattr(rule, "confidence", None) is not None:
         raise DataError("A rule with a confidence is tested once: repeating the split voids what it claims.")
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")
         rows = [{"split": seed, **_measured(make_study(seed), clone(estimator))} for seed in seeds]
     said = list(dict.fromkeys(" ".join(str(w.message).split()) for w in record))
     text = f"The same training on {len(rows)} random splits, measured on the people held out each time."
-    if isinstance(constraint, PRuleBound) and constraint.p is not None:
-        kept = sum(row["p_rule"] is not None and row["p_rule"] >= constraint.p for row in rows)
-        text += f" The {constraint.p:g}%-rule asked for held on the people held out in {kept} of {len(rows)}."
+    if isinstance(rule, PRuleBound):
+        kept = sum(_holds(rule, row) for row in rows)
+        asked = f"{rule.p:g}%-rule" if rule.difference is None else f"largest difference of {rule.difference:g}"
+        text += f" The {asked} asked for held on the people held out in {kept} of {len(rows)}."
     return {"text": text, "splits": rows, "totals": _totals(rows), "warnings": said}
+
+
+def _holds(rule: PRuleBound, row: Mapping[str, Any]) -> bool:
+    """Whether a rule holds for what was measured; rates that cannot be compared break it."""
+    if rule.difference is not None:
+        return row["cv_score"] is not None and row["cv_score"] <= rule.difference
+    return row["p_rule"] is not None and row["p_rule"] >= rule.p
 
 
 def _measured(study: Study, estimator: Any) -> dict[str, Any]:
     if not len(study.test):
         raise DataError("Splits are repeated with people held out, and nobody is.", field="test_share")
-    estimator.fit(study.train.X, study.train.y, sensitive_features=study.train.sensitive)
+    fit_to_groups(estimator, study.train.X, study.train.y, sensitive_features=study.train.sensitive)
     accepted = np.asarray(estimator.decision_function(study.test.X) >= 0)
-    notion = get_notion(getattr(getattr(estimator, "constraint", None), "notion", "selection_rate"))
+    notion = notion_of(main_constraint(last_step(estimator).constraint))
     found = evaluate(accepted, study.test, method=study.method, min_people=study.min_people, notion=notion)
     return {name: found[name] for name in _MEASURES}
 
