@@ -8,6 +8,8 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import (
@@ -38,6 +40,7 @@ from fairmargin import (
     p_rule,
 )
 from fairmargin.exceptions import DisparateTreatmentError
+from fairmargin.trees.patterns import find_patterns
 
 pytestmark = [
     pytest.mark.numerical,
@@ -202,8 +205,8 @@ def test_a_frozen_ensemble_keeps_its_trees_in_copies_and_searches():
     model = clone(FairTreeClassifier(frozen, C=0.2)).fit(X_new, y_new, sensitive_features=z_new)
     assert model.estimators_ == [trees]
     np.testing.assert_array_equal(model.coef_, expected.coef_)
-    for given in ({}, {"prefit": True}):
-        features = clone(LeafFeatures(frozen, **given)).fit(X_new)
+    for more in ({}, {"prefit": True}):
+        features = clone(LeafFeatures(frozen, **more)).fit(X_new)
         np.testing.assert_array_equal(
             features.transform(X).toarray(), LeafFeatures(trees, prefit=True).fit(X).transform(X).toarray()
         )
@@ -564,3 +567,38 @@ def test_penalties_that_are_none(C):
     X, y, z = make_people(100)
     with pytest.raises(ValueError, match="C must be"):
         FairTreeClassifier(forest(), C=C).fit(X, y, sensitive_features=z)
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 300),
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8),
+    alike=st.booleans(),
+    intercept=st.booleans(),
+)
+def test_patterns_stand_for_the_indicators_of_leaves(seed, n, sizes, alike, intercept):
+    rng = np.random.default_rng(seed)
+    place = rng.random((n, 1 if alike else len(sizes)))  # alike: trees that divide a single feature
+    columns = (place * sizes).astype(np.int32) + np.cumsum([0, *sizes[:-1]], dtype=np.int32)
+    X = np.zeros((n, sum(sizes)))
+    np.put_along_axis(X, columns, 1.0, axis=1)
+    found = find_patterns(columns, np.array(sizes))
+    assert found.rows.nnz + found.members.nnz <= columns.size + sum(sizes)
+    np.testing.assert_array_equal(found.tocsr().toarray(), X)
+    design = found.as_design(intercept)
+    Xa = np.hstack([X, np.ones((n, int(intercept)))])
+    theta, R, weight = rng.normal(size=Xa.shape[1]), rng.normal(size=(n, 3)), rng.random(n)
+    some = rng.permutation(n)[: rng.integers(1, n + 1)]
+    for operation, expected in (
+        (design.matvec(theta), Xa @ theta),
+        (design.take(some).matvec(theta), Xa[some] @ theta),
+        (design.rmatvec(R[:, 0]), Xa.T @ R[:, 0]),
+        (design.rmatvec(R), Xa.T @ R),
+        (design.sandwich(weight), Xa.T @ (weight[:, None] * Xa)),
+        (design.sandwich(weight, some), Xa[some].T @ (weight[some, None] * Xa[some])),
+        (design.squares(weight), weight @ Xa**2),
+        (design.outer(np.abs(theta)), Xa * np.abs(theta) @ Xa.T),
+        (design.rows(some), Xa[some]),
+    ):
+        np.testing.assert_allclose(operation, expected, atol=1e-12 * n)

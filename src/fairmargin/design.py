@@ -360,7 +360,7 @@ class SparseDesign(BaseDesign):
 
     def _product(self, X: Any, weights: Array) -> Array:
         n, d = X.shape
-        if self._sparse_cost(X) < _DENSE_PRODUCT * n * d**2:
+        if self.cost_of_gram(X) < _DENSE_PRODUCT * n * d**2:
             return (X.T @ X.multiply(weights[:, None]).tocsr()).toarray()
         gram = np.zeros((d, d))
         size = max(64, _BLOCK_BYTES // (8 * d))
@@ -381,18 +381,23 @@ class SparseDesign(BaseDesign):
 
     @property
     def pass_cost(self) -> float:
-        return _CALL + _SPARSE_PASS * (self.X.nnz + sum(self.X.shape))
+        return self.cost_of_pass(self.X)
 
     @property
     def sandwich_cost(self) -> float:
-        return min(self._sparse_cost(self.X), _DENSE_PRODUCT * self.X.shape[0] * self.X.shape[1] ** 2)
+        return min(self.cost_of_gram(self.X), _DENSE_PRODUCT * self.X.shape[0] * self.X.shape[1] ** 2)
 
     @property
     def n_bytes(self) -> int:
         return int(self.X.data.nbytes + self.X.indices.nbytes + self.X.indptr.nbytes)
 
     @staticmethod
-    def _sparse_cost(X: Any) -> float:
+    def cost_of_pass(X: Any) -> float:
+        """Return how many seconds a product with a sparse matrix takes."""
+        return _CALL + _SPARSE_PASS * (X.nnz + sum(X.shape))
+
+    @staticmethod
+    def cost_of_gram(X: Any) -> float:
         """Return how many seconds a sparse Gram matrix takes, if rows have about the same number of entries."""
         return _SPARSE_PRODUCT * float(X.nnz) ** 2 / max(X.shape[0], 1)
 

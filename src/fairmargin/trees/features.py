@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairmargin.inputs import check_container
 from fairmargin.trees.adapters import fit_ensemble, is_frozen, unfreeze
-from fairmargin.trees.forest import Forest, indicators
+from fairmargin.trees.forest import Forest
+from fairmargin.trees.patterns import indicators
 from fairmargin.validation import ONE_AT_A_TIME, check_flag
 
 __all__ = ["LeafFeatures", "default_ensemble", "tag_inputs", "validate_rows"]

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairmargin.trees.adapters import read_leaves
+from fairmargin.trees.patterns import find_patterns, indicators
 
-__all__ = ["Forest", "LeafMap", "indicators", "sum_values"]
+__all__ = ["Forest", "LeafMap", "sum_values"]
 
 Array = NDArray[np.float64]
 Columns = NDArray[np.int32]
@@ -81,8 +81,8 @@ class LeafMap:
 
     @cached_property
     def features(self) -> Any:
-        """The indicators of the leaves, CSR of shape (N, n_leaves)."""
-        return indicators(self.columns, self.forest.n_leaves)
+        """The indicators of the leaves, of shape (N, n_leaves)."""
+        return find_patterns(self.columns, self.forest.sizes)
 
     def expand(self, w: Array) -> Array:
         """Return ``w``: the coefficients of the indicators are the leaf values."""
@@ -98,11 +98,3 @@ def sum_values(columns: Columns, values: Array) -> Array:
     size = max(1, _BLOCK // max(n_trees, 1))
     blocks = [columns[start : start + size] for start in range(0, n, size)]
     return np.concatenate([indicators(block, len(values)) @ values for block in blocks] or [np.empty(0)])
-
-
-def indicators(columns: Columns, n_leaves: int) -> Any:
-    """Return the indicators of leaves as a CSR matrix (n, n_leaves) with a one per tree in every row."""
-    n, n_trees = columns.shape
-    kind = np.int32 if n * n_trees <= np.iinfo(np.int32).max else np.int64
-    ends = np.arange(0, n * n_trees + 1, n_trees, dtype=kind)
-    return sp.csr_matrix((np.ones(n * n_trees), columns.ravel(), ends), shape=(n, n_leaves))
