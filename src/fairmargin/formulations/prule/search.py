@@ -305,10 +305,12 @@ def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
 
 
 def _look_along_rates(scout: Scout, walk: _Walk) -> None:
-    """Look at classifiers whose smoothed rates approach each other."""
+    """Look at classifiers whose smoothed rates approach each other, for as long as their ceiling is worthwhile."""
     judge = walk.judge
     for candidate in SmoothedRates(scout.rough, scout.start).steps(judge.allowed_gaps, judge.trust_in_gaps):
-        walk.judged(candidate)
+        _, ceiling = walk.judged(candidate)
+        if ceiling < walk.worthwhile:
+            break
 
 
 _Look = Callable[[Scout, _Walk], None]
