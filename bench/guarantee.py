@@ -6,6 +6,7 @@ resumed::
 
     python bench/guarantee.py --draws 1000                # as long as it takes; again to resume
     python bench/guarantee.py --draws 1000 --minutes 30   # as many draws as there is time for
+    python bench/guarantee.py --kinds asymptotic --data COMPAS   # one method, one data set
     python bench/guarantee.py --table                     # only the table, into docs/coverage.md
 """
 
@@ -52,15 +53,16 @@ def fit_one(people, case, n, p, kind, draw):
     }
 
 
-def jobs(draws, kinds):
+def jobs(draws, kinds, data):
     """Return what to measure: the guarantee first in every draw, as that is what the number of draws is for."""
-    every = itertools.product(range(draws), sorted(kinds, key=lambda kind: kind != "exact"), SETS, SIZES, LEVELS)
+    cases = [case for case, (name, _) in SETS.items() if name in data]
+    every = itertools.product(range(draws), sorted(kinds, key=lambda kind: kind != "exact"), cases, SIZES, LEVELS)
     return [(case, n, p, kind, draw) for draw, kind, case, n, p in every if kind == "exact" or draw < PLAIN_DRAWS]
 
 
-def measure(draws, minutes, kinds, workers):
+def measure(draws, minutes, kinds, data, workers):
     done = {tuple(row[k] for k in ("case", "n", "p", "kind", "draw")) for row in read()}
-    left = [job for job in jobs(draws, kinds) if job not in done]
+    left = [job for job in jobs(draws, kinds, data) if job not in done]
     end = time.monotonic() + 60 * minutes
     with multiprocessing.Pool(workers) as pool, FILE.open("a", encoding="utf-8") as file:
         for row in pool.imap_unordered(run_one, left):
@@ -133,11 +135,13 @@ def main():
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--kinds", default="plain,exact,asymptotic")
+    parser.add_argument("--data", default="Adult,Bank,COMPAS")
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--table", action="store_true", help="only write the table")
     options = parser.parse_args()
     if not options.table:
-        measure(options.draws, options.minutes, options.kinds.split(","), options.workers)
+        kinds, data = options.kinds.split(","), options.data.split(",")
+        measure(options.draws, options.minutes, kinds, data, options.workers)
     write_table()
     print(table())
 

@@ -15,10 +15,13 @@ from fairmargin import (
     ErrorRateDisplay,
     FairLogisticRegression,
     FairnessFrontier,
+    FairRegressor,
     FrontierDisplay,
     GainLossDisplay,
+    GroupPredictionDisplay,
     GroupRateDisplay,
     PRuleBound,
+    RegressionFrontier,
 )
 from fairmargin.audit import audit
 from fairmargin.datasets import make_linear_synthetic
@@ -122,3 +125,29 @@ def test_gains_and_losses_are_drawn(data):
         assert row.lost == np.sum((now < before) & inside)
     with pytest.raises(ValueError, match="3 decisions before and 2 now"):
         GainLossDisplay.from_predictions([1, 0, 1], [1, 0], sensitive_features=["a", "b"])
+
+
+def test_regressions_are_drawn(data):
+    X, _, z = data
+    wage = X @ [1.0, 2.0] + np.random.default_rng(0).normal(size=len(X))
+    display = FrontierDisplay.from_estimator(
+        FairRegressor(), X, wage, sensitive_features=z, n_points=3, eval_set=(X[:300], wage[:300], z[:300])
+    )
+    assert [line.get_label() for line in display.lines_] == ["train", "test"]
+    table = display.frontier_.table_
+    np.testing.assert_array_equal(display.lines_[1].get_xdata(), table["test_covariance"])
+    np.testing.assert_array_equal(display.lines_[1].get_ydata(), table["test_r2"])
+    frontier = RegressionFrontier(FairRegressor(), n_points=3).fit(X, wage, sensitive_features=z)
+    drawn = frontier.plot(x="mean_difference", y="mae", on="train")
+    assert drawn.ax_.get_xlabel() == "largest difference of group means"
+    fair = frontier.estimators_[-1]
+    boxes = GroupPredictionDisplay.from_estimator(fair, X, sensitive_features=z)
+    boxes.figure_.canvas.draw()
+    for row in boxes.table.itertuples():
+        values = fair.predict(X)[(z == row.group).to_numpy()]
+        assert (row.people, row.median) == (len(values), pytest.approx(np.median(values)))
+        assert row.mean == pytest.approx(fair.group_means_["group", row.group])
+    with pytest.raises(ValueError, match="y_pred contains NaN: 1 of 2 values"):
+        GroupPredictionDisplay.from_predictions([1.0, None], sensitive_features=["a", "b"])
+    with pytest.raises(ValueError, match="cut numbers into groups"):
+        GroupPredictionDisplay.from_predictions(wage, sensitive_features=wage)

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairmargin.cards import model_card
     from fairmargin.constraints import CovarianceBound, IndividualLossBound, LossBound, PRuleBound
-    from fairmargin.displays import ErrorRateDisplay, FrontierDisplay, GainLossDisplay, GroupRateDisplay
+    from fairmargin.displays import (
+        ErrorRateDisplay,
+        FrontierDisplay,
+        GainLossDisplay,
+        GroupPredictionDisplay,
+        GroupRateDisplay,
+    )
     from fairmargin.exceptions import (
         ApproximationWarning,
         CovarianceWarning,
@@ -62,6 +68,7 @@ _HOME = {
     "FrontierDisplay": "displays",
     "GroupMeansBound": "regression",
     "GainLossDisplay": "displays",
+    "GroupPredictionDisplay": "displays",
     "GroupRateDisplay": "displays",
     "Guarantee": "guarantee",
     "IndividualLossBound": "constraints",
@@ -110,6 +117,7 @@ __all__ = [
     "FrontierDisplay",
     "GainLossDisplay",
     "GroupMeansBound",
+    "GroupPredictionDisplay",
     "GroupRateDisplay",
     "Guarantee",
     "IndividualLossBound",

@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import is_regressor
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fairmargin.audit.errors import ERROR_RATES
 from fairmargin.decisions import count_groups
+from fairmargin.inputs import check_labels
 from fairmargin.rate_statistics import rate_interval
-from fairmargin.sensitive import encode_sensitive
+from fairmargin.sensitive import encode_groups, encode_sensitive
 
 if TYPE_CHECKING:
     from fairmargin.frontier import FairnessFrontier
+    from fairmargin.regression import RegressionFrontier
 
-__all__ = ["ErrorRateDisplay", "FrontierDisplay", "GainLossDisplay", "GroupRateDisplay"]
+__all__ = ["ErrorRateDisplay", "FrontierDisplay", "GainLossDisplay", "GroupPredictionDisplay", "GroupRateDisplay"]
 
 
 class _GroupDisplay:
@@ -255,6 +258,74 @@ class GainLossDisplay(_GroupDisplay):
         return self
 
 
+class GroupPredictionDisplay(_GroupDisplay):
+    """Predictions of a regression by group: quartiles as a box, 5% and 95% quantiles as whiskers, and the mean.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Columns ``attribute``, ``group``, ``people``, ``mean``, ``q05``, ``q25``, ``median``, ``q75``, ``q95``, one
+        row per group.
+
+    See Also
+    --------
+    FairRegressor : Its ``group_means_`` are the means on the training data.
+    GroupRateDisplay : Draws the decisions of a classifier.
+
+    Examples
+    --------
+    >>> from fairmargin import GroupPredictionDisplay
+    >>> groups = {"sensitive_features": ["a", "a", "b", "b"]}
+    >>> GroupPredictionDisplay.from_predictions([1.0, 3.0, 2.0, 6.0], **groups, plot=False).table["mean"].tolist()
+    [2.0, 4.0]
+    """
+
+    label = "prediction"
+
+    @classmethod
+    def from_predictions(
+        cls, y_pred: Any, *, sensitive_features: Any, ax: Any = None, plot: bool = True
+    ) -> GroupPredictionDisplay:
+        """Draw predictions, or any other number per person, such as residuals."""
+        check_labels(y_pred, "y_pred")
+        predicted = column_or_1d(np.asarray(y_pred, dtype=float))
+        rows = []
+        for attribute in encode_groups(sensitive_features, len(predicted), "sensitive_features"):
+            for k, group in enumerate(attribute.categories):
+                rows.append(
+                    {"attribute": attribute.name, "group": str(group), **_spread(predicted[attribute.codes == k])}
+                )
+        display = cls(pd.DataFrame(rows))
+        return display.plot(ax=ax) if plot else display
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, sensitive_features: Any, ax: Any = None
+    ) -> GroupPredictionDisplay:
+        """Draw the predictions of a fitted regressor."""
+        return cls.from_predictions(estimator.predict(X), sensitive_features=sensitive_features, ax=ax)
+
+    def plot(self, ax: Any = None, **bar_options: Any) -> GroupPredictionDisplay:
+        """Draw on ``ax``, or on new axes."""
+        ax, names = self._axes(ax), self._names()
+        at, table = np.arange(len(names)), self.table
+        options = {"height": 0.5, "color": "tab:blue", "alpha": 0.5} | bar_options
+        ax.hlines(at, table["q05"], table["q95"], color="0.3")
+        ax.barh(at, table["q75"] - table["q25"], left=table["q25"], **options)
+        ax.plot(table["median"], at, "|", color="0.1", markersize=14, label="median")
+        ax.plot(table["mean"], at, "D", color="tab:orange", markersize=5, label="mean")
+        self._finish(ax, names)
+        ax.legend(fontsize="small")
+        return self
+
+
+def _spread(values: NDArray[np.float64]) -> dict[str, float]:
+    """Return number, mean and quantiles of values."""
+    q05, q25, median, q75, q95 = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95]).tolist()
+    found = {"people": len(values), "mean": float(values.mean())}
+    return {**found, "q05": q05, "q25": q25, "median": median, "q75": q75, "q95": q95}
+
+
 def _rates(outcome: Any, among: Any, sensitive_features: Any, confidence: float) -> list[dict[str, Any]]:
     """Return the rate of an outcome among some people, by group; nan where nobody counts."""
     rows = []
@@ -268,14 +339,15 @@ def _rates(outcome: Any, among: Any, sensitive_features: Any, confidence: float)
 
 
 class FrontierDisplay:
-    """A drawing of a frontier, in scikit-learn's Display style.
+    """A drawing of a frontier of classifiers or of regressions, in scikit-learn's Display style.
 
     Parameters
     ----------
     table : pandas.DataFrame
         ``table_`` of a frontier.
     x, y : str
-        What is drawn: "p_rule", "accuracy", "cv_score", or a column of the table.
+        What is drawn: "p_rule", "accuracy", "cv_score", of regressions "covariance", "mean_difference", "r2", "mae",
+        "loss", or a column of the table.
     on : list of str
         The data sets to draw.
 
@@ -283,12 +355,12 @@ class FrontierDisplay:
     ----------
     ax_ , figure_ : matplotlib axes and figure
     lines_ : list of matplotlib lines
-    frontier_ : FairnessFrontier
+    frontier_ : FairnessFrontier or RegressionFrontier
         What was fitted, after ``from_estimator``.
 
     See Also
     --------
-    FairnessFrontier : Its ``plot`` returns one.
+    FairnessFrontier, RegressionFrontier : Their ``plot`` returns one.
 
     Examples
     --------
@@ -299,7 +371,7 @@ class FrontierDisplay:
     'p_rule'
     """
 
-    frontier_: FairnessFrontier
+    frontier_: FairnessFrontier | RegressionFrontier
 
     def __init__(self, table: pd.DataFrame, *, x: str = "p_rule", y: str = "accuracy", on: list[str]) -> None:
         self.table, self.x, self.y, self.on = table, x, y, on
@@ -307,18 +379,22 @@ class FrontierDisplay:
     @classmethod
     def from_frontier(
         cls,
-        frontier: FairnessFrontier,
+        frontier: FairnessFrontier | RegressionFrontier,
         *,
-        x: str = "p_rule",
-        y: str = "accuracy",
+        x: str | None = None,
+        y: str | None = None,
         on: str | None = None,
         ax: Any = None,
     ) -> FrontierDisplay:
-        """Draw a fitted frontier, on all data sets it was measured on or on the one called ``on``."""
+        """Draw a fitted frontier, on all data sets it was measured on or on the one called ``on``.
+
+        By default, classifiers are drawn by accuracy and p%-rule, regressions by R2 and largest covariance.
+        """
         check_is_fitted(frontier)
-        ending = "_accuracy"
+        usual = ("p_rule", "accuracy") if "train_accuracy" in frontier.table_ else ("covariance", "r2")
+        ending = f"_{usual[1]}"
         sets = [c[: -len(ending)] for c in map(str, frontier.table_) if c.endswith(ending)] if on is None else [on]
-        return cls(frontier.table_, x=x, y=y, on=sets).plot(ax=ax)
+        return cls(frontier.table_, x=x or usual[0], y=y or usual[1], on=sets).plot(ax=ax)
 
     @classmethod
     def from_estimator(
@@ -328,30 +404,33 @@ class FrontierDisplay:
         y: Any,
         *,
         sensitive_features: Any,
-        which: str = "p_rule",
         n_points: int = 21,
         eval_set: Any = None,
-        x: str = "p_rule",
+        x: str | None = None,
         ax: Any = None,
         **options: Any,
     ) -> FrontierDisplay:
-        """Trace the frontier of an unfitted classifier of this package, or of a pipeline to one, and draw it.
+        """Trace the frontier of an unfitted estimator of this package, or of a pipeline to one, and draw it.
 
         As for scikit-learn's ``LearningCurveDisplay``, the work is done here: ``frontier_`` is the fitted
-        :class:`FairnessFrontier`.
+        :class:`FairnessFrontier` or, of a regressor, :class:`RegressionFrontier`.
 
         Parameters
         ----------
         estimator, X, y, sensitive_features, eval_set
             As in :class:`FairnessFrontier` and its ``fit``; the frontier is drawn on every set.
-        which, n_points, **options
-            Parameters of :class:`FairnessFrontier`.
+        n_points, **options
+            Parameters of the frontier; of classifiers, ``which`` is "p_rule" by default.
         x, ax
             As in :meth:`from_frontier`.
         """
         from fairmargin.frontier import FairnessFrontier
+        from fairmargin.regression import RegressionFrontier
 
-        frontier = FairnessFrontier(estimator, which=which, n_points=n_points, **options)
+        if is_regressor(estimator):
+            frontier: Any = RegressionFrontier(estimator, n_points=n_points, **options)
+        else:
+            frontier = FairnessFrontier(estimator, n_points=n_points, **{"which": "p_rule"} | options)
         frontier.fit(X, y, sensitive_features=sensitive_features, eval_set=eval_set)
         display = cls.from_frontier(frontier, x=x, ax=ax)
         display.frontier_ = frontier
@@ -385,5 +464,6 @@ class FrontierDisplay:
 
 
 def _axis_name(what: str) -> str:
-    names = {"p_rule": "p%-rule (percent)", "accuracy": "accuracy", "cv_score": "CV score (difference of rates)"}
+    names = {"p_rule": "p%-rule (percent)", "cv_score": "CV score (difference of rates)", "r2": "R2"}
+    names |= {"mae": "mean absolute error", "mean_difference": "largest difference of group means"}
     return names.get(what, what.replace("_", " "))

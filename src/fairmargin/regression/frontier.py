@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,9 @@ from fairmargin.regression.losses import HuberLoss, PinballLoss, ResidualLoss, S
 from fairmargin.regression.regressor import FairRegressor
 from fairmargin.sensitive import encode_sensitive
 from fairmargin.validation import ONE_AT_A_TIME, check_count, validate_weights
+
+if TYPE_CHECKING:
+    from fairmargin.displays import FrontierDisplay
 
 __all__ = ["RegressionFrontier"]
 
@@ -199,6 +202,12 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
                 f"No point of the frontier has a {what} within {limit!r}; the least is {reached.min():.3g}."
             )
         return self.estimators_[int(found[0])]
+
+    def plot(self, *, x: str = "covariance", y: str = "r2", on: str | None = None, ax: Any = None) -> FrontierDisplay:
+        """Draw the frontier with matplotlib; see :class:`fairmargin.FrontierDisplay`."""
+        from fairmargin.displays import FrontierDisplay
+
+        return FrontierDisplay.from_frontier(self, x=x, y=y, on=on, ax=ax)
 
 
 def _transformed(head: list[tuple[str, Any]], X: Any) -> Any:
