@@ -166,8 +166,12 @@ class MatrixFree:
     ) -> tuple[Array, Array]:
         """Return the step of at most so many products, with a preconditioner, and its multipliers."""
         test = _Test(self.problem, hessian, forcing**2, _OF_GOAL * goal)
-        model = QuadraticModel(point.theta, point.gradient, hessian.product, inverse)
-        return minimise_model(self.problem, model, multipliers, test.is_enough, most)
+        # The intercept's own step comes first and takes no product: with it the residual stays centred to the end.
+        shift = hessian.intercept_step(point.gradient)
+        gradient = hessian.centre(point.gradient)
+        model = QuadraticModel(point.theta + shift, gradient, hessian.product, inverse)
+        step, nu = minimise_model(self.problem, model, multipliers, test.is_enough, most)
+        return step + shift, nu
 
     def _worth_of_rows(self, hessian: _Hessian) -> int:
         """Return how many products take as long as a factor of the curved rows' matrix; too many without one."""
@@ -232,6 +236,13 @@ class _Hessian:
     def centre(self, r: Array) -> Array:
         """Return a residual after the step of the intercept alone that makes its own entry zero."""
         return r - r[-1] * self.intercept
+
+    def intercept_step(self, r: Array) -> Array:
+        """Return the step of the intercept alone that makes its own entry of a residual zero."""
+        step = np.zeros_like(r)
+        if self._top > 0:
+            step[-1] = -r[-1] / self._top
+        return step
 
     def precondition(self, r: Array) -> Array:
         """Return ``P^-1 r``."""
