@@ -220,3 +220,54 @@ def test_a_ratio_just_below_the_limit_never_reads_as_the_limit(study):
     for text in (printed(near), printed(near, verbose=True), to_markdown(near), to_html(near)):
         assert "79.98%" in text
         assert not re.search(r"\b80\.0(%|–)", text)
+
+
+@pytest.mark.parametrize("method", ["one_vs_rest", "between_groups"])
+def test_an_interval_of_differences_that_settles_nothing_is_the_corrected_one(method):
+    found = judge_differences(decided((0.50, 0.60, 0.50), (400,) * 3, method=method), limit=0.03, held_out=True)
+    assert found["status"] == FAILS_MAYBE
+    said = re.search(r"Corrected for (\d) comparisons at once it is ([-+\d.]+) to ([-+\d.]+) points", found["sure"])
+    count, low, high = int(said[1]), float(said[2]), float(said[3])
+    one, two = {"one_vs_rest": ((240, 400), (400, 800)), "between_groups": ((200, 400), (240, 400))}[method]
+    limits = confint_proportions_2indep(*one, *two, compare="diff", method="newcomb", alpha=0.05 / count)
+    assert (low, high) == pytest.approx([100 * limit for limit in limits], abs=0.051)
+    assert min(abs(low), abs(high)) <= 3.0  # the words after it say that it reaches the limit
+    assert found["low"] > 0.03 or method == "between_groups"  # that of one group alone would say otherwise
+
+
+def test_weighted_rates_have_corrected_intervals_too():
+    """Everybody with the same weight but one: nearly the interval without weights, on both kinds of rule."""
+    weight = np.ones(1200)
+    weight[0] = 1.0001
+    options = {"rates": (0.50, 0.40, 0.50), "people": (400,) * 3}
+    plain_found, weighted = decided(**options), decided(**options, sample_weight=weight)
+    for judged in (
+        lambda found: judge(found, asked=90.0, held_out=True),
+        lambda found: judge_differences(found, limit=0.05, held_out=True),
+    ):
+        one, other = judged(plain_found), judged(weighted)
+        assert one["status"] == other["status"] == FAILS_MAYBE
+        expected = one["below"][0]["corrected_limits"]
+        assert other["below"][0]["corrected_limits"] == pytest.approx(expected, rel=1e-2)
+
+
+def test_the_side_of_too_few_people_is_named():
+    rest = decided((0.5, 0.4, 0.4), (200, 6, 7))
+    said = "Not judged, too few people: everybody except group = g0 (13), group = g1 (6), group = g2 (7)."
+    rest["attributes"][0]["name"] = "group"
+    for group in rest["attributes"][0]["groups"]:
+        group["attribute"] = "group"
+    assert judge(rest, asked=80.0, held_out=None)["not_judged"] == said
+
+
+def test_two_groups_have_the_same_reference_for_every_rate():
+    rng = np.random.default_rng(2)
+    y, z = rng.integers(0, 2, 800), np.repeat(["a", "b"], 400)
+    accepted = rng.uniform(size=800) < np.where(y == 1, np.where(z == "a", 0.8, 0.5), np.where(z == "a", 0.1, 0.4))
+    found = audit(accepted.astype(int), y_true=y, sensitive_features={"z": z}, notion="equalized_odds")
+    assert [a.reference for a in found.attributes] == ["a", "a"]
+    assert found.attributes[1].groups[1].ratio > 100  # although b has the higher false positive rate
+    by_rate = audit(
+        accepted.astype(int), y_true=y, sensitive_features={"z": z}, notion="equalized_odds", method="between_groups"
+    )
+    assert [a.reference for a in by_rate.attributes] == ["a", "b"]  # there it is the highest rate by definition

@@ -184,6 +184,7 @@ class Comparison:
         """Compare a group with others; ``both`` if these may not be worse off either."""
         row = replace(row, **compare_rates(side.k, side.n, others.k, others.n, self.confidence))
         row = replace(row, shortfall=side.weight * (others.rate - side.rate), **self._odds(side, others))
+        row = replace(row, rate_of_others=others.rate, effective_others=others.n)
         if min(side.n, others.n) < self.min_people:
             row = replace(row, finding=TOO_FEW)
         if others.positives == 0:

@@ -51,6 +51,8 @@ class Group:
     weight, effective_people : float
         Sum of the weights, and how many people with equal weights the rate is worth; the number of people where
         nobody has a weight.
+    rate_of_others, effective_others : float
+        Rate of the people the group is compared with, and how many people with equal weights it is worth.
     odds_ratio : float
         Odds of the positive decision over those of the people compared with, with exact limits.
     ratio_flipped : float
@@ -85,6 +87,8 @@ class Group:
     merged: int = 0
     weight: float | None = None
     effective_people: float | None = None
+    rate_of_others: float | None = None
+    effective_others: float | None = None
     odds_ratio: float | None = None
     odds_ratio_low: float | None = None
     odds_ratio_high: float | None = None

@@ -147,13 +147,15 @@ def audit(
     notion = get_notion(notion)
     conditions = people.conditions(notion)
     check = Comparison(people.positive, threshold, confidence, min_people, method, people.weight, people.counts)
-    rows, absent = [], []
+    rows, absent, named = [], [], dict(reference or {})
     for condition in conditions:
         among = replace(check, positive=condition.events(people.positive), counts=people.among(condition.counts))
         for k, (a, merged) in enumerate(attributes):
-            row = _with_covariance(_attribute(among, a, merged, reference, condition), a, people)
+            row = _with_covariance(_attribute(among, a, merged, named, condition), a, people)
             rows.append(replace(row, intersection=intersections and k == len(attributes) - 1))
             absent += _absent(row, a, condition)
+            if method == "one_vs_rest" and row.reference != REST:  # of two groups, the same one for every rate
+                named.setdefault(a.name, row.reference)
     compared = [(a, _base(row, a)) for (a, _), row in zip(attributes, rows, strict=False)]
     options: dict[str, Any] = {"confidence": confidence, "min_people": min_people, "correction": correction}
     stratified = _stratified(people, attributes, rows, conditions, options)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairmargin.audit.findings import REST
 from fairmargin.formatting import distance, number_beside, people, points
 from fairmargin.rate_statistics import compare_rates
 from fairmargin.report.verdict import (
@@ -18,18 +17,19 @@ from fairmargin.report.verdict import (
     FAILS_MAYBE,
     PASSES,
     PASSES_MAYBE,
+    corrected_for,
     describe,
     is_judged,
     name_group,
     no_verdict,
     not_judged,
     rate_in_words,
+    sides_of,
     words,
 )
 
 __all__ = ["judge_differences"]
 
-_CONFIDENCE = 0.95
 _LISTED = 6  # groups named in a sentence
 
 
@@ -63,7 +63,7 @@ def judge_differences(
     if nothing is not None:
         return found | nothing
     judged = [(a, g) for a in audit["attributes"] for g in a["groups"] if is_judged(g)]
-    rows = [_row(audit, a, g, len(judged)) for a, g in judged]
+    rows = [_row(a, g, len(judged)) for a, g in judged]
     widest = max(rows, key=lambda r: r["gap"])
     beyond = sorted((r for r in rows if r["gap"] > limit), key=lambda r: -r["gap"])
     status = _status(rows, limit, may_be_sure=held_out)
@@ -91,44 +91,27 @@ def judge_differences(
     )
 
 
-def _row(
-    audit: Mapping[str, Any], attribute: Mapping[str, Any], group: Mapping[str, Any], count: int
-) -> dict[str, Any]:
+def _row(attribute: Mapping[str, Any], group: Mapping[str, Any], count: int) -> dict[str, Any]:
     """Return a group with its difference without sign, the least and greatest it may be, and the corrected least."""
-    limits = group["difference_low"], group["difference_high"]
-    kept = ("attribute", "group", "people", "rate", "difference", "finding")
+    limits = corrected = group["difference_low"], group["difference_high"]
+    if count > 1:
+        found = compare_rates(*sides_of(group), corrected_for(count))
+        corrected = found["difference_low"], found["difference_high"]
+    kept = ("attribute", "group", "people", "rate", "rate_of_others", "difference", "finding")
     return {
         **{key: group[key] for key in kept},
         "gap": abs(group["difference"]),
         "low": _least(*limits),
         "high": max(map(abs, limits)),
-        "corrected": _corrected(audit, attribute, group, count),
+        "corrected": _least(*corrected),
         "limits": limits,
+        "corrected_limits": corrected,
         "reference": attribute["reference"],
-        "rate_of_others": group["rate"] - group["difference"],
     }
 
 
 def _least(low: float, high: float) -> float:
     return 0.0 if low <= 0.0 <= high else min(abs(low), abs(high))
-
-
-def _corrected(audit: Mapping[str, Any], attribute: Mapping[str, Any], group: Mapping[str, Any], count: int) -> float:
-    """Return the least difference that limits which hold for so many groups at once allow."""
-    if count == 1:
-        return _least(group["difference_low"], group["difference_high"])
-    if audit["weighted"]:
-        return 0.0  # effective counts of several groups do not add up
-    reference = attribute["reference"]
-    others = [
-        g
-        for g in attribute["groups"]
-        if (g["group"] != group["group"] if reference == REST else g["group"] == reference)
-    ]
-    k, n = (sum(g[key] for g in others) for key in ("positives", "people"))
-    confidence = 1.0 - (1.0 - _CONFIDENCE) / count
-    found = compare_rates(group["positives"], group["people"], k, n, confidence)
-    return _least(found["difference_low"], found["difference_high"])
 
 
 def _status(rows: Sequence[Mapping[str, Any]], limit: float, *, may_be_sure: bool) -> str:
@@ -145,18 +128,17 @@ def _sure(status: str, rows: Sequence[Mapping[str, Any]], limit: float, held_out
     by = {PASSES: "high", PASSES_MAYBE: "high", FAILS_MAYBE: "gap", FAILS: "corrected"}[status]
     shown = max(rows, key=lambda r: (r[by], r["gap"]))
     where = "held-out people, who were not trained on" if held_out else "people trained on"
-    low, high = map(points, shown["limits"])
-    span = (
-        f"Measured on {count:,} {where}. The 95% interval of the difference of {name_group(shown)} is {low} to {high}"
-    )
-    span += " points."
+    limits, corrected = (" to ".join(map(points, shown[key])) for key in ("limits", "corrected_limits"))
+    span = f"Measured on {count:,} {where}. The 95% interval of the difference of {name_group(shown)} is "
+    span += f"{limits} points."
+    if status == FAILS_MAYBE and len(rows) > 1:
+        span += f" Corrected for {len(rows)} comparisons at once it is {corrected} points."
     if not held_out:
         return f"{span} Nobody was held out. On the people a model was trained on, a rule says little about others."
     said = {
         PASSES: f"All intervals lie within {100 * limit:g} points. Chance is an unlikely reason.",
         PASSES_MAYBE: f"It reaches beyond {100 * limit:g} points. These people are too few to be sure.",
-        FAILS_MAYBE: f"An interval reaches {100 * limit:g} points when all groups are taken together. The data do "
-        "not settle it.",
+        FAILS_MAYBE: f"That reaches below {100 * limit:g} points: the data do not settle it.",
         FAILS: f"It lies beyond {100 * limit:g} points, even corrected for the number of groups. Chance is an "
         "unlikely reason.",
     }

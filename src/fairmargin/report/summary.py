@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from fairmargin.audit import Audit
-from fairmargin.audit.findings import TOO_FEW
 from fairmargin.decisions import RULES
 from fairmargin.formatting import people, percent, ratio_beside
 from fairmargin.notions import get_notion
@@ -28,7 +27,7 @@ from fairmargin.report.evaluation import evaluate
 from fairmargin.report.plain import plain, versions
 from fairmargin.report.proposal import audit_part, describe_proposal
 from fairmargin.report.sections import asked_for
-from fairmargin.report.verdict import judge
+from fairmargin.report.verdict import judge, small_sides
 from fairmargin.tables.study import Study
 
 __all__ = ["audit_summary", "frontier_summary", "training_summary"]
@@ -93,8 +92,7 @@ def _decided_alike(decision: str | None, who: str) -> list[str]:
 
 def _small(audited: Mapping[str, Any]) -> list[str]:
     """Name the groups about which nothing is concluded."""
-    groups = [g for a in audited["attributes"] for g in a["groups"] if g["finding"] == TOO_FEW]
-    small = [f"{g['attribute']} = {g['group']} ({people(g['people'])})" for g in groups]
+    small = small_sides(audited)
     if not small:
         return []
     listed = ", ".join(small[:8]) + (f" and {len(small) - 8} more" if len(small) > 8 else "")

@@ -23,6 +23,7 @@ __all__ = [
     "NO_VERDICT",
     "PASSES",
     "PASSES_MAYBE",
+    "corrected_for",
     "describe",
     "direction",
     "is_judged",
@@ -31,6 +32,8 @@ __all__ = [
     "no_verdict",
     "not_judged",
     "rate_in_words",
+    "sides_of",
+    "small_sides",
     "tested_verdict",
     "words",
 ]
@@ -196,13 +199,12 @@ def _limits(
 ) -> dict[str, Any]:
     """Return a group with the interval of its rule, and its upper limit corrected for the number of groups."""
     bounds = [_or(group["ratio_low"], 0.0), _or(group["ratio_high"], math.inf)]
-    corrected = _corrected(attribute, group, count) if count > 1 and not audit["weighted"] else bounds
-    if audit["weighted"] and count > 1:
-        corrected = [0.0, math.inf]  # effective counts of several groups do not add up
+    confidence, sides = corrected_for(count), sides_of(group)
+    corrected = [100.0 * limit for limit in ratio_interval(*sides, confidence)] if count > 1 else bounds
     of_two = audit["method"] == "one_vs_rest" and len(attribute["groups"]) == 2  # each is the other's rest
     against_rest = attribute["reference"] == REST or of_two
     turned = against_rest and _inverse(bounds[1]) < bounds[0]  # it is the others who may be far below
-    kept = ("attribute", "group", "people", "rate", "ratio", "rule", "finding", "difference")
+    kept = ("attribute", "group", "people", "rate", "rate_of_others", "ratio", "rule", "finding", "difference")
     return {
         **{key: group[key] for key in kept},
         "low": min(bounds[0], _inverse(bounds[1])) if against_rest else bounds[0],
@@ -212,7 +214,6 @@ def _limits(
         "ratio_limits": [_inverse(bounds[1]), _inverse(bounds[0])] if turned else bounds,
         "turned": turned,
         "reference": attribute["reference"],
-        "rate_of_others": None if group["difference"] is None else group["rate"] - group["difference"],
     }
 
 
@@ -232,14 +233,15 @@ def _upper(bounds: Sequence[float], both_ways: bool) -> float:
     return min(high, 100.0) if high < 100.0 or not both_ways else _inverse(low)
 
 
-def _corrected(attribute: Mapping[str, Any], group: Mapping[str, Any], count: int) -> list[float]:
-    """Return limits of a group's ratio in percent that hold for so many groups at once."""
-    groups, reference = attribute["groups"], attribute["reference"]
-    others = [g for g in groups if (g["group"] != group["group"] if reference == REST else g["group"] == reference)]
-    k, n = (sum(g[key] for g in others) for key in ("positives", "people"))
-    confidence = 1.0 - (1.0 - _CONFIDENCE) / count
-    low, high = ratio_interval(group["positives"], group["people"], k, n, confidence)
-    return [100.0 * low, 100.0 * high]
+def corrected_for(count: int) -> float:
+    """Return the confidence of each of so many intervals that all of them hold at once with 95% (Bonferroni)."""
+    return 1.0 - (1.0 - _CONFIDENCE) / count
+
+
+def sides_of(group: Mapping[str, Any]) -> tuple[float, float, float, float]:
+    """Return the counts that a group and those it is compared with are worth: accepted and all of each side."""
+    n, n_others = group["effective_people"], group["effective_others"]
+    return group["rate"] * n, n, group["rate_of_others"] * n_others, n_others
 
 
 def _status(judged: Sequence[Mapping[str, Any]], asked: float, *, may_be_sure: bool) -> str:
@@ -288,8 +290,7 @@ def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_o
     shown = min(judged, key=lambda g: (g[by], g["rule"]))
     span = _span(shown, held_out, count, asked)
     if status == FAILS_MAYBE and len(judged) > 1:
-        low, high = shown["corrected_limits"]
-        limits = interval(low, high if math.isfinite(high) else None, beside=(asked,))
+        limits = _limits_text(shown["corrected_limits"], asked)
         span += f" Corrected for {len(judged)} comparisons at once it is {limits}."
     if held_out is False:
         return f"{span} Nobody was held out. On the people a model was trained on, a rule says little about others."
@@ -305,14 +306,18 @@ def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_o
 def _span(shown: Mapping[str, Any], held_out: bool | None, count: int, *beside: float) -> str:
     """Return on whom a ratio was measured and its interval, in digits that tell it from what it stands beside."""
     where = {True: "held-out people, who were not trained on", False: "people trained on", None: "people"}[held_out]
-    low, high = shown["ratio_limits"]
-    limits = interval(low, high if math.isfinite(high) else None, beside=beside)
+    limits = _limits_text(shown["ratio_limits"], *beside)
     whose = name_group(shown)
     if shown["turned"] and shown["reference"] == REST:
         whose = f"everybody except {whose}"
     elif shown["turned"]:  # of two groups, the other one
         whose = name_group({**shown, "group": shown["reference"]})
     return f"Measured on {count:,} {where}. The 95% interval of the ratio of {whose} is {limits}."
+
+
+def _limits_text(limits: Sequence[float], *beside: float) -> str:
+    low, high = limits
+    return interval(low, high if math.isfinite(high) else None, beside=beside)
 
 
 def _for_whom(below: Sequence[Mapping[str, Any]], asked: float, audit: Mapping[str, Any]) -> str:
@@ -330,9 +335,29 @@ def _for_whom(below: Sequence[Mapping[str, Any]], asked: float, audit: Mapping[s
 
 def not_judged(audit: Mapping[str, Any]) -> str:
     """Name the groups of too few people."""
-    small = [g for a in audit["attributes"] for g in a["groups"] if g["finding"] == TOO_FEW]
+    small = small_sides(audit)
     if not small:
         return ""
-    listed = ", ".join(f"{name_group(g)} ({g['people']:,})" for g in small[:_LISTED])
     more = f" and {len(small) - _LISTED} more" if len(small) > _LISTED else ""
-    return f"Not judged, too few people: {listed}{more}."
+    return f"Not judged, too few people: {', '.join(small[:_LISTED])}{more}."
+
+
+def small_sides(audit: Mapping[str, Any]) -> list[str]:
+    """Name those who are too few to be compared: groups, or the people that large groups are compared with."""
+    found: dict[str, None] = {}
+    for attribute in audit["attributes"]:
+        for group in attribute["groups"]:
+            if group["finding"] == TOO_FEW:
+                found[_small_side(audit, attribute, group)] = None
+    return list(found)
+
+
+def _small_side(audit: Mapping[str, Any], attribute: Mapping[str, Any], group: Mapping[str, Any]) -> str:
+    if group["effective_people"] < audit["min_people"]:
+        return f"{name_group(group)} ({group['people']:,})"
+    groups, reference = attribute["groups"], attribute["reference"]
+    if reference == REST:
+        count = sum(g["people"] for g in groups) - group["people"]
+        return f"everybody except {name_group(group)} ({count:,})"
+    count = sum(g["people"] for g in groups if g["group"] == reference)
+    return f"{name_group({**group, 'group': reference})} ({count:,})"
