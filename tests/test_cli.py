@@ -408,6 +408,19 @@ def test_help_starts_fast():
     assert not {"numpy", "pandas", "scipy", "sklearn", "statsmodels", "plotly", "jinja2"} & set(modules)
 
 
+def test_a_mistyped_name_is_found_before_anything_heavy_is_imported(tmp_path):
+    calls = (
+        ["train", "none.csv", "-t", "a", "-s", "b"],
+        ["frontier", "none.csv", "-t", "a", "-s", "b"],
+        ["audit", "none.csv", "-s", "b"],
+        ["predict", "none.json", "none.csv"],
+    )
+    code = f"import sys; from fairmargin.cli import run\n[run(call) for call in {calls!r}]\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stderr.count("There is no") == len(calls)
+    assert not {"numpy", "pandas", "sklearn", "scipy"} & set(done.stdout.split())
+
+
 def test_without_typer_one_line_names_the_extra():
     code = "import sys; sys.modules['typer'] = None; from fairmargin.__main__ import main; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

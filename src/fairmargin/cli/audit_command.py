@@ -139,10 +139,10 @@ def audit(
     found = _profile_of(profile)
     options = context.params if found is None else _settled(context, found)
     recorded = inputs.recorded_options(context)
-    _check_notion(notion, options)
     inputs.check_percentage(threshold, "--threshold")
     inputs.check_percentage(fail_under, "--fail-under")
     outputs = Outputs(inputs.input_files(options), json=json_file, markdown=markdown_file, html=html_file)
+    _check_notion(notion, options)
     with steps(quiet) as step:
         step("reading")
         if partitioned.is_partitioned(options):
@@ -180,10 +180,12 @@ def _check_notion(name: str, options: Mapping[str, Any]) -> None:
 
 
 def _profile_of(name: str | None) -> Profile | None:
+    if name is None:
+        return None
     from fairmargin.audit.profiles import get_profile
 
     try:
-        return None if name is None else get_profile(name)
+        return get_profile(name)
     except ValueError as error:
         raise DataError(str(error), field="profile") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairmargin.exceptions import DataError
+from fairmargin.missing_file import describe_missing
 
 if TYPE_CHECKING:
     from fairmargin.tables import Study, Table, TabularModel
@@ -52,14 +54,28 @@ class Question:
 
 
 def input_files(options: Mapping[str, Any]) -> list[Path | None]:
-    """Return the files that the options of a command name as input."""
+    """Return the files that the options of a command name as input; raise at once for one that is not there."""
     from fairmargin.cli.partitioned import files_of
 
+    data = files_of(options.get("data") or [])
+    for what, path in (("model file", options.get("model")), *(("file", p) for p in (*data, options.get("test")))):
+        if path is not None and str(path) != "-" and _is_missing(path):
+            raise DataError(describe_missing(path, what))
     return [
-        *files_of(options.get("data") or []),
+        *data,
         *(options.get(name) for name in ("model", "test", "baseline", "value_names", "sign_with")),
         *(Path(n) for n in (options.get("names"),) if n),
     ]
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):  # whoever reads the file says what is wrong with it
+        return False
+    return False
 
 
 def read_table_file(path: Path, options: Mapping[str, Any]) -> Table:

@@ -105,7 +105,8 @@ def _distributions(rows: Sequence[Mapping[str, Any]]) -> Section:
     columns: dict[str, _Column] = {"group": _name, "people": lambda r: f"{r['people']:,}"}
     for k, name in enumerate(("5%", "25%", "median", "75%", "95%")):
         columns[name] = lambda r, k=k: f"{r['quantiles'][k]:.2f}"  # type: ignore[misc]
-    text = "So many people of the group have a lower score. A score from 0 on is a favourable decision."
+    text = "5% of a group have a score below the one under 5%, and so on. A score of 0 or more gives the favourable "
+    text += "decision."
     return section_of("Scores of this model by group", text, columns, rows)
 
 

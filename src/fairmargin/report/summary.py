@@ -353,10 +353,10 @@ def _tried(
     if accurate:
         best = max(accurate, key=lambda r: (r["p_rule"], r["accuracy"]))
         text += (
-            f" On the people it is measured on, {len(accurate)} of them have a higher p%-rule and no lower accuracy "
-            f"(the highest: {ratio_beside(best['p_rule'], selection.asked)} at {percent(best['accuracy'])}). The "
-            "choice was made on the people trained on, where that could not be seen. Consider them, and "
-            "test on new people."
+            f" On the people it is measured on, {len(accurate)} of them {'has' if len(accurate) == 1 else 'have'} a "
+            f"higher p%-rule and no lower accuracy (the highest: {ratio_beside(best['p_rule'], selection.asked)} at "
+            f"{percent(best['accuracy'])}). The choice was made on the people trained on, where that could not be "
+            "seen. To choose among them now, test them on new people."
         )
     else:
         text += " On the people it is measured on, none has both a higher p%-rule and an accuracy as high."

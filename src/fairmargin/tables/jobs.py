@@ -24,6 +24,7 @@ from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBo
 from fairmargin.exceptions import DataError, DisparateTreatmentError
 from fairmargin.formatting import interval, number_beside, ratio_beside, shorten
 from fairmargin.frontier import FairnessFrontier
+from fairmargin.metrics import p_rule
 from fairmargin.notions import Notion
 from fairmargin.performance import PerformanceBound
 from fairmargin.pipelines import fit_to_groups, last_step, with_constraint
@@ -46,6 +47,7 @@ __all__ = [
     "train",
 ]
 
+_LEVEL_STEP = 1e-9  # percent; levels of a frontier are rounded to as much, and an answer must reach its own
 _MANY = 200_000  # people above which products are large enough for several BLAS threads to pay
 
 
@@ -172,7 +174,8 @@ def propose(
         answers = ask_questions(estimator, selection, asked, individual_loss, fit, progress)
         exact = _frontier(study, traced, progress, "tracing the exact frontier", n_points=n_points)
         rivals = [c.classifier for c in answers if c.classifier is not None] + exact.estimators_
-        levels = sorted({80.0, selection.asked} - {0.0})
+        # A level at the p%-rule of every answer: no mark in the chart lies above the curve between two levels.
+        levels = sorted({80.0, selection.asked, *_rules_of(study, answers, selection.notion)} - {0.0})
         options: dict[str, Any] = {"n_points": n_points, "which": "p_rule", "levels": levels}
         rules = _frontier(study, traced, progress, "tracing the p%-rule", rivals, **options)
     progress("summing up")
@@ -180,6 +183,16 @@ def propose(
     recorded = {"points": n_points, "individual_loss": individual_loss, **(settings or {})}
     with _few_threads(study):
         return report_search(study, estimator, selection, candidates, exact, rules, said, recorded)
+
+
+def _rules_of(study: Study, answers: Sequence[Candidate], notion: str) -> set[float]:
+    """Return the p%-rules that answers reach on the people trained on, where they can be levels of a frontier."""
+    options: dict[str, Any] = {"method": study.method, "min_people": study.min_people, "notion": notion}
+    options |= {"sensitive_features": study.train.sensitive, "zero_division": 0.0}
+    fitted = [answer.classifier for answer in answers if answer.classifier is not None]
+    accepted = [(classifier.decision_function(study.train.X) >= 0).astype(int) for classifier in fitted]
+    rules = [p_rule(study.train.y, decisions, **options) for decisions in accepted]
+    return {rule - _LEVEL_STEP for rule in rules if rule > 2.0}  # 1% and less are taken for shares
 
 
 def report_search(

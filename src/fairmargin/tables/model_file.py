@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairmargin.atomic_write import write_atomic
 from fairmargin.exceptions import ModelFileError
 from fairmargin.formatting import shorten
+from fairmargin.missing_file import describe_missing
 from fairmargin.tables.encoding import TableEncoder
 from fairmargin.tables.model import TabularModel
 from fairmargin.tables.pipeline_file import PIPELINE, pipeline_from_plain, pipeline_to_plain
@@ -125,7 +126,7 @@ def _read_text(path: Path) -> str:
             content = file.read(_MAX_BYTES + 1)
         text = content.decode()
     except FileNotFoundError:
-        raise ModelFileError(f"There is no model file {str(path)!r}.") from None
+        raise ModelFileError(describe_missing(path, "model file")) from None
     except IsADirectoryError:
         raise ModelFileError(f"{str(path)!r} is a folder, not a model file.") from None
     except UnicodeDecodeError:

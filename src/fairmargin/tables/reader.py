@@ -5,7 +5,6 @@ What was inferred while reading is recorded in ``notes``, one sentence each.
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import hashlib
 import io
@@ -23,6 +22,7 @@ import pandas as pd
 
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
+from fairmargin.missing_file import describe_missing
 from fairmargin.tables.csv_format import MISSING, read_csv
 
 __all__ = ["MAX_BYTES", "MISSING", "Table", "read_table", "table_of_frame"]
@@ -117,7 +117,7 @@ def _read_bytes(path: Path, max_bytes: int) -> bytes:
             regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
             content = file.read() if regular else file.read(max_bytes + 1)
     except FileNotFoundError:
-        raise DataError(f"There is no file {shorten(path, 200)!r}{_nearby(path)}") from None
+        raise DataError(describe_missing(path)) from None
     except IsADirectoryError:
         raise DataError(f"{str(path)!r} is a folder, not a file.") from None
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
@@ -138,15 +138,6 @@ def _read_standard_input(max_bytes: int) -> bytes:
     if not content.strip():
         raise DataError("The standard input is empty.")
     return content
-
-
-def _nearby(path: Path) -> str:
-    try:
-        others = [p.name for p in path.parent.iterdir()]
-    except OSError:
-        return f"; the folder {str(path.parent)!r} does not exist either."
-    near = difflib.get_close_matches(path.name, others, n=1)
-    return f"; did you mean {near[0]!r}?" if near else "."
 
 
 def _too_large(name: str, max_bytes: int) -> DataError:
