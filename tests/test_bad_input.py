@@ -1,5 +1,6 @@
 """Bad input gets one clear sentence, and nothing is trained."""
 
+import inspect
 import re
 
 import numpy as np
@@ -15,7 +16,13 @@ from fairmargin import (
     FairLinearSVC,
     FairLogisticRegression,
     FairMarginClassifier,
+    FairMultinomialLogisticRegression,
+    FairnessFrontier,
+    FairOneVsRestClassifier,
+    FairRegressor,
+    FairTreeClassifier,
     LossBound,
+    RegressionFrontier,
     decision_boundary_covariance,
     p_rule,
 )
@@ -402,3 +409,25 @@ def test_rows_in_another_order_are_refused():
 def test_an_audit_of_words_needs_the_favourable_one():
     with pytest.raises(ValueError, match="give pos_label, one of 'granted', 'rejected'"):
         audit(["granted", "rejected"] * 20, sensitive_features=["f", "m", "m", "f"] * 10)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        FairLogisticRegression(),
+        FairTreeClassifier(),
+        FairRegressor(),
+        FairMultinomialLogisticRegression(),
+        FairOneVsRestClassifier(),
+        FairnessFrontier(FairLogisticRegression()),
+        RegressionFrontier(FairRegressor()),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_a_misspelled_argument_is_recognised(people, estimator):
+    name = type(estimator).__name__
+    with pytest.raises(TypeError, match=rf"{name}.fit\(\) takes no argument .* did you mean 'sensitive_features'\?"):
+        estimator.fit(people["X"], people["y"], sensitive_feature=people["sensitive_features"])
+    with pytest.raises(TypeError, match=r"takes no argument 'colour'; it takes X, y, sample_weight, sensitive_"):
+        estimator.fit(people["X"], people["y"], colour=1)
+    assert "sensitive_features" in inspect.signature(estimator.fit).parameters  # which scikit-learn routes by

@@ -26,6 +26,7 @@ from fairmargin.formulations.task import FeatureMap
 from fairmargin.guarantee.learning import learn_then_test
 from fairmargin.inputs import is_dask_frame
 from fairmargin.losses import LogisticLoss, Loss
+from fairmargin.misspelled import names_arguments
 from fairmargin.plain_state import PlainState
 from fairmargin.problem import Certificate
 from fairmargin.several import as_constraint, has_rule, notion_of
@@ -184,6 +185,7 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         """Return the scores ``f(x)``, shape (n,)."""
         raise NotImplementedError
 
+    @names_arguments
     def fit(
         self,
         X: Any,

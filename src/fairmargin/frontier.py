@@ -24,6 +24,7 @@ from fairmargin.formatting import ratio_beside
 from fairmargin.formulations import Task
 from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
 from fairmargin.frontier_points import CovariancePoints, LevelPoints, Point, SeveralPoints, TrainingTuple
+from fairmargin.misspelled import names_arguments
 from fairmargin.notions import Condition, get_notion
 from fairmargin.plain_state import PlainState
 from fairmargin.problem import Certificate, Problem
@@ -45,22 +46,23 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : estimator of this package, or a Pipeline whose last step is one
-        Of its ``constraint`` only the ``notion`` of fairness is kept (and, with ``which="p_rule"``, the ``path`` and
-        ``smooth_below`` of a ``PRuleBound``): the frontier has all bounds. Of a list of constraints the first
-        ``CovarianceBound`` (or ``PRuleBound``) is traced, and all others hold at every point: a ``LossBound`` then
-        only bounds the loss. Points for which they leave no classifier are left out.
+        The frontier sets the bounds itself: of the estimator's ``constraint`` it keeps only the ``notion`` of
+        fairness (and, with ``which="p_rule"``, the ``path`` and ``smooth_below`` of a ``PRuleBound``). If
+        ``constraint`` is a list, the first ``CovarianceBound`` (or ``PRuleBound``) is traced, and all others hold at
+        every point; a ``LossBound`` then only bounds the loss. Points for which the others leave no classifier are
+        left out.
     n_points : int, default=21
         Number of points, the unconstrained classifier first and zero covariance, or a 100%-rule, last.
     which : {"covariance", "loss", "p_rule"}, default="covariance"
         ``"covariance"`` and ``"loss"``: the exact frontier of least loss under bounds on covariances, its points
         evenly spaced in the covariance factor ``a`` or in the loss. ``"p_rule"``: the most accurate classifier found
-        at each level of the p%-rule, from that of the unconstrained classifier to 100%, by both paths of
-        :class:`fairmargin.PRuleBound` and with every cut of every candidate. On the training data accuracy never
-        rises with the level. The frontier ends before the levels at which only deciding the same for everybody was
-        found, and warns of them.
+        at each level of the p%-rule, from that of the unconstrained classifier to 100%, searched along both paths of
+        :class:`fairmargin.PRuleBound`, with every threshold of every candidate. On the training data accuracy never
+        rises with the level. The frontier ends before the levels at which no better classifier was found than
+        deciding the same for everybody; a warning names these levels.
     levels : list of float, optional
-        With ``which="p_rule"``: levels in percent that are points, too. Those below the unconstrained classifier's
-        are dropped.
+        With ``which="p_rule"``: further levels, in percent, at which to place points. Levels that the unconstrained
+        classifier exceeds are dropped.
     method : {"one_vs_rest", "between_groups"}, default="one_vs_rest"
     min_people : int, default=1
         How the p%-rule and the CV score compare groups, as in :func:`fairmargin.p_rule`.
@@ -73,18 +75,17 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
     classes_ : ndarray of shape (2,)
         Those of the estimators; the second is the positive decision.
     unconstrained_ : fitted estimator
-        Without a constraint. With ``which="p_rule"`` the first point may be more accurate, its intercept moved.
+        The classifier without a constraint. With ``which="p_rule"`` the first point may be more accurate, because its
+        intercept is moved to the most accurate place.
     n_looked_at_ : int
-        With ``which="p_rule"``: classifiers that the search looked at roughly on the way to the points; otherwise 0.
+        With ``which="p_rule"``: number of further classifiers that the search solved to low accuracy; otherwise 0.
     table_ : pandas.DataFrame, one row per point
         ``factor`` (the paper's *a*) or ``level`` (percent), ``objective``, ``loss_increase`` (over the unconstrained
-        objective),
-        ``relative_loss`` (0 for the unconstrained classifier and 1 for zero covariance, as in the paper; not with
-        ``which="p_rule"``),
-        ``covariance[attribute=category]``, ``multiplier[...]`` (its size is the shadow price: what one unit less of
-        covariance would add to the objective) and, for the training data and each set given to ``fit``,
-        ``train_accuracy``, ``train_p_rule`` (nan where nobody is accepted), ``train_cv_score``,
-        ``train_rate[attribute=category]``.
+        objective), ``relative_loss`` (0 for the unconstrained classifier and 1 for zero covariance, as in the paper;
+        not with ``which="p_rule"``), ``covariance[attribute=category]``, ``multiplier[...]`` (its size is the shadow
+        price: how much the objective would grow per unit by which the bound is lowered) and, for the training data
+        and each set given to ``fit``, ``train_accuracy``, ``train_p_rule`` (nan where nobody is accepted),
+        ``train_cv_score``, ``train_rate[attribute=category]``.
 
     See Also
     --------
@@ -126,6 +127,7 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         self.min_people = min_people
         self.progress = progress
 
+    @names_arguments
     def fit(
         self,
         X: Any,
@@ -147,7 +149,7 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
             Further data to measure every point on; a tuple alone is called "test". Two more entries may follow,
             ``sample_weight`` (or None) and, if the frontier has them, ``strata``.
         alternatives : list of fitted classifiers of this package, optional
-            With ``which="p_rule"``: each takes the place of a point whose level it reaches with a higher accuracy.
+            With ``which="p_rule"``: each replaces every point whose level it reaches with higher accuracy.
         """
         self._check_parameters()
         sets = read_sets(eval_set)
@@ -222,7 +224,7 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         return CovariancePoints(last, data, self.n_points, evenly=self.which)
 
     def _report(self, points: Iterable[Point]) -> Iterable[Point]:
-        """Pass the points on and show how far we are."""
+        """Pass the points on and report progress."""
         if self.progress is True:
             try:
                 from rich.progress import track
@@ -430,7 +432,7 @@ def read_sets(eval_set: Any) -> dict[str, tuple[Any, ...]]:
 
 
 def _check_set(name: str, data: tuple[Any, ...], task: Task) -> None:
-    """Look at further data before anything is solved: lengths, labels, weights."""
+    """Check further data before anything is solved: lengths, labels, weights."""
     y = np.asarray(data[1])
     _check_labels(y, task.data.classes, name)
     encode_sensitive(data[2], len(y), groups=False)

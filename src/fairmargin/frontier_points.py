@@ -1,9 +1,8 @@
 """The points of a frontier, made one after the other.
 
-In covariance the frontier is the path of ``min L s.t. |cov_k| <= a |cov*_k|`` from the unconstrained classifier
-(``a = 1``) to zero covariance (``a = 0``). Neighbouring points are so alike that a line through the last two,
-corrected by the Newton step that the new bounds ask for, is nearly the next: a frontier costs little more than a few
-fits.
+In covariance the frontier is the path of ``min L s.t. |cov_k| <= a |cov*_k|`` from the unconstrained classifier (``a
+= 1``) to zero covariance (``a = 0``). Neighbouring points are so close that extrapolating the last two, corrected by
+one Newton step for the new bounds, nearly gives the next one: a whole frontier costs little more than a few fits.
 
 In the p%-rule the points are the most accurate classifiers that one search finds at all levels
 (:mod:`fairmargin.formulations.prule.levels`).
@@ -98,7 +97,7 @@ class _Points:
 
     @property
     def n_looked_at(self) -> int:
-        """Classifiers that were looked at roughly on the way to the points."""
+        """Number of classifiers that the search solved to low accuracy."""
         return 0
 
     def better(self, point: Point, rivals: Sequence[_Rival]) -> Point:
@@ -205,7 +204,7 @@ class LevelPoints(_Points):
 
     @property
     def n_looked_at(self) -> int:
-        """Classifiers that were looked at roughly on the way to the points."""
+        """Number of classifiers that the search solved to low accuracy."""
         return self.search.n_looked_at
 
     def points(self) -> Iterator[Point]:
@@ -236,7 +235,8 @@ class LevelPoints(_Points):
         return best
 
     def n_shown(self, n_points: int) -> int:
-        """Return how many points there are before everybody gets the same decision; all where nothing else is."""
+        """Return the number of points before everybody gets the same decision, or all points if there are no
+        others."""
         return n_points - self._trailing or n_points
 
     def warn(self) -> None:
@@ -261,9 +261,9 @@ class LevelPoints(_Points):
 class SeveralPoints(_Points):
     """Points of a list of constraints: one of them is traced, and all others hold at every point.
 
-    With ``which="covariance"`` the points are of least loss, and budgets and promises only bound; with
-    ``which="p_rule"`` each is the most accurate classifier that one search finds. Points that the others leave no
-    classifier for are left out.
+    With ``which="covariance"`` the points have the least loss, and budgets and promises are only limits; with
+    ``which="p_rule"`` each is the most accurate classifier that one search finds. Points for which the other
+    constraints leave no classifier are left out.
     """
 
     def __init__(self, frontier: Any, estimator: FairClassifier, data: TrainingTuple) -> None:
@@ -331,7 +331,7 @@ class SeveralPoints(_Points):
         return replace(self.task, compared=Compared(data.sensitive, self.conditions, data.people_weight))
 
     def _never_rising(self, found: list[Any]) -> list[Any]:
-        """Return the points with that of a higher level in the place of a less accurate one below it."""
+        """Return the points, each replaced by one of a higher level where that is more accurate."""
         label, best = self.task.data.y > 0, None
         for k, (place, constraints, outcome) in reversed(list(enumerate(found))):
             accuracy = np.average((outcome.solution.scores >= 0) == label, weights=self.task.data.people_weight)

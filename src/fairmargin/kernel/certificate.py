@@ -42,9 +42,9 @@ def certify(task: Task, outcome: Outcome, seen: Evaluation, scores: Array, tol: 
     """Return the certificate of the function that predicts ``scores`` (with the intercept) on the training rows.
 
     The objective is computed from the function itself: losses from the scores, the penalty as ``1/2 beta' K beta``.
-    On a refined span the bound holds for the whole space of the kernel, otherwise it is the solution's. "solved"
-    remains so if the gap on a refined span, and the distance to the solver's objective on another, are at most
-    ``tol``, and if covariances and promises are kept up to :data:`ROUNDING`.
+    On a refined span the dual bound holds for the whole space of the kernel; otherwise it is that of the solution.
+    The status stays "solved" if the gap (on a refined span) or the distance to the solver's objective (on another) is
+    at most ``tol``, and if covariances and promises are kept up to :data:`ROUNDING`.
     """
     proof = certify_function(task, outcome, seen.function.squared_norm, scores, tol=tol, rounding=ROUNDING)
     if seen.dual is None:

@@ -49,7 +49,7 @@ class KernelMatrix(Protocol):
 
     @property
     def order(self) -> Index:
-        """A permutation of the rows, (N,), in which random numbers are given to them."""
+        """A permutation of the rows, (N,): the order in which random numbers are assigned to them."""
         ...
 
     def diagonal(self) -> Array:
@@ -86,7 +86,7 @@ class PartialCholesky:
 def factorise(kernel: KernelMatrix, tol: float, max_rank: int, seed: np.random.RandomState) -> PartialCholesky:
     """Factorise until the relative trace error is ``tol`` or there are ``max_rank`` columns.
 
-    It also ends where the remainder is rounding.
+    It also stops when the remainder is only rounding error.
     """
     diagonal = kernel.diagonal()
     _check_finite(diagonal)
@@ -136,7 +136,7 @@ def _choose(
 ) -> tuple[Index, Array]:
     """Return new landmarks and the factor of what is left of the kernel between them.
 
-    Pivots are compared after a factor ``preference`` (N,) on each row, which is close to 1.
+    Pivots are multiplied by ``preference`` (N,), which is close to 1, before they are compared.
     """
     alive = kernel.order[left[kernel.order] > noise]
     # The largest of log-weights with Gumbel noise are a draw without replacement in proportion to the weights.
@@ -206,8 +206,8 @@ def _indefinite(why: str) -> str:
 def positive_part(kernel: KernelMatrix, tol: float, max_rank: int, seed: np.random.RandomState) -> PartialCholesky:
     """Return features of the positive part of an indefinite kernel matrix.
 
-    Eigenvalues of the landmarks' matrix that are not positive are dropped, and so are the smallest positive ones,
-    which together are the share ``tol``. Landmarks are all rows, or a sample of ``max_rank``.
+    Eigenvalues of the landmarks' matrix that are not positive are dropped, and so are the smallest positive ones
+    whose sum is at most the share ``tol`` of the total. Landmarks are all rows, or a sample of ``max_rank`` of them.
     """
     n = len(kernel)
     landmarks = np.arange(n) if n <= max_rank else np.sort(seed.choice(n, max_rank, replace=False))

@@ -20,9 +20,10 @@ Array = NDArray[np.float64]
 class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Features whose inner products approximate a kernel, by partial Cholesky factorisation.
 
-    ``transform(X) @ transform(Y).T`` is ``k(X, Y)`` up to a relative error of the trace over the training rows of
-    at most ``tol``. It does the work of ``sklearn.kernel_approximation.Nystroem``, but the number of features follows
-    from the error, the landmarks are chosen rather than drawn uniformly, and the error is known.
+    ``transform(X) @ transform(Y).T`` is ``k(X, Y)`` up to a relative error of the trace over the training rows of at
+    most ``tol``. It replaces ``sklearn.kernel_approximation.Nystroem``. The differences: you set the error instead of
+    the number of features, landmarks are chosen where they help most instead of uniformly, and the error reached is
+    reported.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ class Kernel:
         return self.apply_each(X, Y, [coef])[0]
 
     def apply_each(self, X: Any, Y: Any, coefs: Sequence[Array]) -> list[Array]:
-        """Return ``k(X, Y) @ coef`` for several ``coef``, each to the last digit as if it were alone."""
+        """Return ``k(X, Y) @ coef`` for several ``coef``, each bit for bit as if computed alone."""
         out = [np.zeros((X.shape[0], *coef.shape[1:])) for coef in coefs]
         if Y.shape[0] == 0:
             return out
@@ -100,7 +100,8 @@ class Kernel:
     def _blocks(self, X: Any, Y: Any) -> Iterator[tuple[slice, slice, Array]]:
         """Yield the kernel matrix in blocks that fit the cache, with their rows and columns.
 
-        The rows of a sparse Y, and those passed to a function, are taken all at once: slices and calls cost time.
+        The rows of a sparse Y, and those passed to a callable kernel, are taken all at once, because slices and calls
+        are slow.
         """
         width = Y.shape[0] if sp.issparse(Y) or callable(self.function) else min(_COLUMNS, Y.shape[0])
         height = max(16, _BLOCK_ENTRIES // max(1, width))
@@ -137,7 +138,7 @@ class Kernel:
 
     @property
     def _largest_norm(self) -> float:
-        """Squared norms of rows from which on cancellation costs the rbf kernel digits."""
+        """Squared norm of a row above which cancellation costs the rbf kernel digits."""
         return _EXPONENT_ERROR / (_DOUBLE * self.gamma)
 
     def _lift(self, Y: Any, norms: Array) -> Array | None:
@@ -156,8 +157,8 @@ class Kernel:
     def _minus_distances(self, product: Array, X: Any, X_norms: Array, Y: Any, Y_norms: Array) -> Array:
         """Turn inner products into minus the squared distances, in place.
 
-        ``|x|^2 - 2 x.y + |y|^2`` cancels where rows are close to each other and far from the centre. Where the
-        kernel would lose digits by that, distances are computed from the differences of the rows.
+        ``|x|^2 - 2 x.y + |y|^2`` cancels where rows are close to each other and far from the centre. Where that would
+        cost the kernel digits, distances are computed from the differences of the rows.
         """
         product *= 2.0
         product -= X_norms[:, None]
@@ -210,7 +211,7 @@ def _exponentials(raised: Array, lifted: Array, columns: slice) -> Array:
 
 
 def _centre(Y: Any) -> Array | None:
-    """Return a point near the rows: distances from far away lose digits."""
+    """Return a point near the rows: distances computed far from the origin lose digits."""
     return None if sp.issparse(Y) else np.asarray(Y.mean(axis=0), dtype=np.float64)
 
 
@@ -290,11 +291,11 @@ class PrecomputedGram:
 
     @property
     def order(self) -> Index:
-        """The rows as they are passed: nothing else is known of them."""
+        """The rows in the order in which they are passed, because nothing else is known about them."""
         return np.arange(len(self))
 
     def vectors(self, index: Index) -> Array:
-        """Return nothing: the rows behind the matrix are not known."""
+        """Return an empty matrix, because the rows behind a precomputed matrix are not known."""
         return np.empty((0, 0))
 
     def diagonal(self) -> Array:

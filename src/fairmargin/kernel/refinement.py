@@ -1,19 +1,19 @@
 """Refinement: directions are added to a span until the full kernel's certificate holds.
 
-Stationarity says what is missing. With multipliers ``alpha`` of the losses and ``nu`` of the covariances, the optimum
-over the whole space H of the kernel is
+The stationarity condition shows what is missing. With multipliers ``alpha`` of the losses and ``nu`` of the
+covariances, the optimum over the whole space H of the kernel is
 
     f = sum_i beta_i phi(x_i),   beta_i = alpha_i y_i - sum_k nu_k s_i (z_ik - zbar_k) / S,
 
-and the optimum over a span is the projection ``P f`` of that. The part outside, ``(I - P) f``, is one more
-function for the span, and half its squared norm is exactly by how much the dual bound over H is lower than the bound
-over the span. So each round adds this one direction, solves again from where it was, and knows how far it is from the
-optimum with the full kernel. In the expansion of ``f`` every row with a ``beta_i`` takes part.
+and the optimum over a span is the projection ``P f`` of that. The part outside, ``(I - P) f``, is added to the span,
+and half its squared norm is exactly the difference between the dual bound over the span and the lower one over H. So
+each round adds this one direction, solves again from the last solution, and knows its distance to the optimum with
+the full kernel. Every row with a nonzero ``beta_i`` takes part in the expansion of ``f``.
 
-The corner of a hinge loss is rounded meanwhile, around the multipliers of the round before: the method of multipliers
-(:mod:`fairmargin.solvers.hinge.multipliers`), one step of it on each span. A few Newton steps take it from one span
-to the next, and what comes out are multipliers of the hinge loss, whose certificate tells what the rounding costs. It
-is narrowed only where it costs more than what the span lacks.
+Meanwhile the corner of a hinge loss is rounded around the multipliers of the previous round: the method of
+multipliers (:mod:`fairmargin.solvers.hinge.multipliers`), one step of it on each span. A few Newton steps lead from
+one span to the next. The results are multipliers of the hinge loss, whose certificate shows what the rounding costs.
+The rounded part is narrowed only where it costs more than what the span lacks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SINGLES = 16  # rows per round whose own phi(x_i) is added
 def refine(task: Task, constraint: Constraint | None, tol: float) -> Task:
     """Return the task on a span whose optimum is within ``tol`` of the full kernel's, and a solution to start from.
 
-    Where that cannot be reached (the kernel matrix is singular up to rounding) the refinement ends with the best
+    If ``tol`` cannot be reached because the kernel matrix is numerically singular, the refinement stops at the best
     span found, and the certificate of the final solution shows the gap.
     """
     return _Refinement(task, constraint, tol).run(task)
@@ -69,7 +69,7 @@ class _Multipliers:
         self.change = np.zeros(n)
 
     def aim(self, task: Task, solution: Solution) -> Array:
-        """Return the change of ``own.beta`` towards the multipliers of a solution, 0 where it is rounding."""
+        """Return the change of ``own.beta`` towards the multipliers of a solution, 0 where it is only rounding."""
         target = solution.alpha * task.problem.y
         change = target - self.own.beta
         self.change = np.abs(change)
@@ -83,7 +83,7 @@ class _Multipliers:
 
 
 class _Refinement:
-    """The state of a refinement: the multipliers' functions and the rows that are in the span by themselves.
+    """The state of a refinement: functions of the multipliers, and the rows that are in the span on their own.
 
     ``covariance_values`` (N, K) are the values of ``u_k = sum_i s_i (z_ik - zbar_k) / S phi(x_i)``, for which
     ``cov_k = <u_k, f>``; they are computed at the first use.
@@ -126,7 +126,7 @@ class _Refinement:
         return self._finish(task, worst)
 
     def _finish(self, task: Task, lacking: float) -> Task:
-        """Return the task at the end of a refinement, to be solved within what the span leaves of the aim."""
+        """Return the task at the end of a refinement, with the tolerance that the span leaves."""
         task = replace(task, feature_map=replace(_span(task), refined=True), tol=self.finest)
         near = task.near
         if task.problem.loss.smooth or near is None or self._needs_reference():
@@ -137,7 +137,7 @@ class _Refinement:
         return replace(task, near=near, tol=tol)
 
     def _needs_reference(self) -> bool:
-        """Whether what is asked for is relative to the unconstrained solution, which must be accurate then."""
+        """Whether the constraint is relative to the unconstrained solution, which then must be accurate."""
         constraint = self.constraint
         return constraint is not None and not (isinstance(constraint, CovarianceBound) and not constraint.relative)
 
@@ -153,7 +153,7 @@ class _Refinement:
         return Outcome(task.solve(problem, near), problem)
 
     def _measure(self, task: Task, outcome: Outcome) -> tuple[list[_Multipliers], float]:
-        """Return the functions that the span lacks, and the largest share of a bound that this costs."""
+        """Return the functions that the span lacks, and the largest relative cost of lacking them."""
         pairs = [(self.bound, outcome.solution)]
         if outcome.unconstrained is not None and outcome.unconstrained is not outcome.solution:
             pairs.append((self.free, outcome.unconstrained))
@@ -168,7 +168,7 @@ class _Refinement:
         return lacking, worst
 
     def _update(self, task: Task, pairs: list[tuple[_Multipliers, Solution]]) -> None:
-        """Take over the multipliers of solutions, all in one pass over the rows whose own ones changed."""
+        """Take over the multipliers of solutions, in one pass over the rows whose multipliers changed."""
         changes = [multipliers.aim(task, solution) for multipliers, solution in pairs]
         first = self.covariance_values is None and any(np.any(solution.multipliers) for _, solution in pairs)
         coef = np.column_stack([*changes, self.covariance_beta] if first else changes)

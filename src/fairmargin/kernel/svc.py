@@ -44,18 +44,19 @@ class FairSVC(FairClassifier):
 
     Up to 5,000 rows (``refine="auto"``) the result is within ``approximation_tol`` of the optimum with the full
     kernel, which ``certificate_`` proves, and a decision evaluates the kernel against every row with a coefficient,
-    as in an SVC. For more rows, or if ``max_rank`` is given, only functions of the landmarks are considered, which
-    trains and decides much faster, and ``certificate_`` is about these. Memory is proportional to rows times rank.
+    as in an SVC. For more rows, or if ``max_rank`` is given, only functions of the landmarks are considered. Training
+    and prediction are then much faster, and ``certificate_`` proves optimality among these functions. Memory is
+    proportional to rows times rank.
 
     ``certificate_`` is computed from the function that predicts: the losses from its scores on the training rows, the
-    penalty as ``1/2 dual_coef_ K dual_coef_'``. Where ``refined_``, the status is ``"solved"`` if the relative gap is
-    at most ``max(approximation_tol, tol) + tol``; otherwise if the solver reached its tolerance and predictions are
-    its scores but for rounding. Any other status comes with a warning.
+    penalty as ``1/2 dual_coef_ K dual_coef_'``. If ``refined_``, the status is ``"solved"`` when the relative gap is
+    at most ``max(approximation_tol, tol) + tol``. Otherwise it is ``"solved"`` when the solver reached its tolerance
+    and predictions equal its scores up to rounding. Any other status comes with a warning.
 
-    ``C=inf`` drops the penalty, and then no direction of the kernel's space can be neglected. It is accepted for
-    kernels whose matrix has a rank below 400 and below the number of rows, and if ``max_rank`` is given. Other
-    kernels, rbf among them, fit any labels of distinct rows without a penalty, so that there is no best classifier;
-    they raise a ``ValueError``.
+    ``C=inf`` drops the penalty, and then no part of the kernel may be neglected. It is accepted if the rank of the
+    kernel matrix is below 400 and below the number of rows, or if ``max_rank`` is given. Other kernels, such as rbf,
+    fit any labels of distinct rows without a penalty, so that there is no best classifier; they raise a
+    ``ValueError``.
 
     Parameters
     ----------
@@ -100,8 +101,9 @@ class FairSVC(FairClassifier):
     approximation_error_ : float
         Share of the trace of the kernel matrix that the landmarks leave out.
     refined_ : bool
-        Whether ``certificate_`` is about the full kernel. Constraints other than bounds on covariances are solved
-        on a span that is refined for no constraint and for zero covariance; ``certificate_`` is about that span.
+        Whether ``certificate_`` is about the full kernel. Constraints other than bounds on covariances are solved on
+        a span that was refined without a constraint and for zero covariance; ``certificate_`` then proves optimality
+        on that span.
     {attributes}
 
     See Also
@@ -190,10 +192,10 @@ class FairSVC(FairClassifier):
     def _whole_kernel(
         self, parameters: KernelParameters, gram: Gram | PrecomputedGram, limit: int
     ) -> PartialCholesky:
-        """Return features of the kernel without any loss, for a problem without a penalty.
+        """Return features that represent the kernel exactly, for a problem without a penalty.
 
-        Dropping a direction costs little only where using it is penalised. A kernel matrix of full rank fits any
-        labels; then the infimum of the loss is known and no classifier is better than the others that reach it.
+        Dropping a direction is cheap only where using it is penalised. A kernel matrix of full rank fits any labels,
+        so that no classifier is best.
         """
         strict = gram.kernel is not None and gram.kernel.is_strictly_positive
         found = None if strict else parameters.factorise(gram, 0.0, limit)
@@ -209,8 +211,9 @@ class FairSVC(FairClassifier):
     def _refine(self, task: Task, constraint: Constraint | None) -> Task:
         """Add directions to the span until the optimum over it is near the optimum with the full kernel.
 
-        Constraints that are not bounds or prices on covariances have no multipliers to refine by; their span is
-        refined for no constraint and for zero covariance, between which their classifiers lie.
+        Constraints other than bounds or prices on covariances have no multipliers that could guide the refinement.
+        Their span is refined without a constraint and for zero covariance, since their classifiers lie between these
+        two.
         """
         span = task.feature_map
         assert isinstance(span, Span)

@@ -18,6 +18,7 @@ from fairmargin.constraints import Constraint, CovarianceBound
 from fairmargin.diagnostics import Movement, find_bought, measure_movement
 from fairmargin.exceptions import CovarianceWarning, TrivialClassifierWarning
 from fairmargin.formulations import warn_unless_solved
+from fairmargin.misspelled import names_arguments
 from fairmargin.multiclass import rule  # noqa: F401, registers what PRuleBound means
 from fairmargin.multiclass.labels import class_data, read_labels
 from fairmargin.multiclass.task import ClassOutcome, ClassTask, boundary_scores, make_class_task, solve_classes
@@ -140,6 +141,7 @@ class FairMultinomialLogisticRegression(PlainState, ClassifierMixin, BaseEstimat
         self.tol = tol
         self.max_iter = max_iter
 
+    @names_arguments
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Any:
         """Learn the classifier.
 

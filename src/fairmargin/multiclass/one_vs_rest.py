@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from fairmargin.base import FairClassifier
 from fairmargin.inputs import check_container
 from fairmargin.linear import FairLinearSVC
+from fairmargin.misspelled import names_arguments
 from fairmargin.multiclass.labels import read_labels
 from fairmargin.problem import Certificate
 from fairmargin.validation import ONE_AT_A_TIME, validate_features
@@ -73,6 +74,7 @@ class FairOneVsRestClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         self.estimator = estimator
         self.constraints = constraints
 
+    @names_arguments
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Any:
         """Learn one classifier per class.
 

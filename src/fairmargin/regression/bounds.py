@@ -1,4 +1,4 @@
-"""What can be asked of predictions besides bounds on covariances: group means, and calibration by group."""
+"""Constraints on predictions other than bounds on covariances: group means, and calibration by group."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class GroupMeansBound(_GroupBound):
     """Bound the difference of mean predictions between any two groups of an attribute.
 
     ``|mean of f over group g - mean of f over group h| <= difference``, in the units of ``y`` and with the sample
-    weights; within each stratum where there are strata. Of a binary attribute the difference is the covariance
+    weights; within each stratum where there are strata. For a binary attribute the difference is the covariance
     divided by ``share (1 - share)``.
 
     Parameters
@@ -90,8 +90,8 @@ class CalibrationBound(_GroupBound):
     """Bound the mean residual of every group: no group is over- or underestimated on average by more than ``c``.
 
     ``|mean of y - f over group g| <= c``, in the units of ``y`` and with the sample weights; of each group within
-    each stratum where there are strata. The loss may be any, but with the quantile loss predictions are not meant to
-    be means.
+    each stratum where there are strata. It can be combined with any loss; note that with the quantile loss
+    predictions are quantiles and not means.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ from fairmargin.formulations import Outcome, warn_unless_solved
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.outcome import loss_increase
 from fairmargin.frontier import Asked, read_sets
+from fairmargin.misspelled import names_arguments
 from fairmargin.notions import Compared
 from fairmargin.plain_state import PlainState
 from fairmargin.regression.losses import HuberLoss, PinballLoss, ResidualLoss, SquaredError
@@ -41,7 +42,7 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : FairRegressor, or a Pipeline whose last step is one
-        Its ``constraint`` does not matter: the frontier has all bounds.
+        Its ``constraint`` is ignored: the frontier sets the bounds itself.
     n_points : int, default=21
 
     Attributes
@@ -80,6 +81,7 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         self.estimator = estimator
         self.n_points = n_points
 
+    @names_arguments
     def fit(
         self,
         X: Any,
@@ -179,8 +181,8 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         """Return the fitted regression that answers one question.
 
         ``max_loss_increase=0.02``: the point of least covariance within 2% of the best objective. ``covariance=0.1``
-        or ``mean_difference=0.5``: the point of least loss whose largest one, on the data called ``on``, is within
-        that.
+        or ``mean_difference=0.5``: the point of least loss whose largest covariance (difference of means), on the
+        data called ``on``, is at most that.
         """
         check_is_fitted(self)
         asked = {"covariance": covariance, "mean_difference": mean_difference, "max_loss_increase": max_loss_increase}

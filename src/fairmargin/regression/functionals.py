@@ -1,7 +1,8 @@
-"""Linear functionals of the predictions: what covariances, group means and mean residuals have in common.
+"""Linear functionals of the predictions: the common form of covariances, group means and mean residuals.
 
-Each is ``(1/S) sum_i s_i u_ik f(x_i)`` with one column ``u_k`` per functional: ``z - zbar`` for a covariance, the
-difference of two groups' indicators over their shares for a difference of means, and one of these for a group's mean.
+Each is ``(1/S) sum_i s_i u_ik f(x_i)`` with one column ``u_k`` per functional: ``z - zbar`` for a covariance, a
+group's indicator over its share for the mean of that group, and the difference of two of these for a difference of
+means.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def find_cells(compared: Compared, attribute: Attribute) -> Iterator[list[Cell]]
 
 
 def _members(attribute: Attribute) -> Array:
-    """Return who is in which group, (N, G), as probabilities where these are what is known."""
+    """Return who is in which group, (N, G); as probabilities if groups are only known as such."""
     if attribute.probabilities is not None:
         return attribute.probabilities
     assert attribute.codes is not None

@@ -1,6 +1,6 @@
-"""The last digits of a piecewise quadratic regression without a penalty.
+"""Solving a piecewise quadratic regression without a penalty to the last digits.
 
-The squared loss is quadratic and the Huber loss is piecewise. Once Newton's method has come to the piece of the
+The squared loss is quadratic and the Huber loss is so piecewise. Once Newton's method has reached the piece of the
 optimum and knows which rows of A are at a bound, the optimum and its multipliers solve one linear system,
 
     [ H  A' ] [ step ]   [ -gradient       ]
@@ -36,7 +36,7 @@ _solve_any = solve.dispatch(Problem)  # before the one below is registered
 def solve_pieces(
     problem: RegressionProblem, *, start: Start | None = None, accuracy: Accuracy | None = None
 ) -> Solution:
-    """Solve a regression with a smooth loss as any other problem, and finish it here where that did not do."""
+    """Solve a regression with a smooth loss like any other problem, and finish it here if the gap is too large."""
     accuracy = Accuracy() if accuracy is None else accuracy
     best: Solution = _solve_any(problem, start=start, accuracy=accuracy)
     if best.certificate.status == "solved" or np.any(problem.ridge) or not is_affordable(problem):

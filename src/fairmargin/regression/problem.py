@@ -3,10 +3,11 @@
     minimise over theta   sum_i c_i rho(t_i - (Xa theta)_i) + 1/2 sum_j rho_j theta_j^2
     subject to            lower <= A theta <= upper
 
-Three things differ. The dual variables have either sign, so that the row that is scaled down for an unpenalised
-intercept is the one of largest or of least ``alpha``. A loss of zero is an exact fit and no sign of separable data.
-And targets may be fitted so closely that the objective drowns in the rounding of the dual terms, whose size is that
-of the objective at ``theta = 0``: gaps are relative to the objective, or to :data:`LEAST_SHARE` of the one at zero.
+Three things differ. First, the dual variables have either sign, so that the row that is scaled down for an
+unpenalised intercept is the one with the largest or the least ``alpha``. Second, a loss of zero is an exact fit and
+not a sign of separable data. Third, targets may be fitted so closely that the objective is smaller than the rounding
+errors of the dual terms, which are as large as the objective at ``theta = 0``: gaps are relative to the objective or,
+if that is larger, to :data:`LEAST_SHARE` of the one at zero.
 """
 
 from __future__ import annotations

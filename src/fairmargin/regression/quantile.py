@@ -7,10 +7,9 @@ is the proximal point method on the dual, as for the hinge loss (:mod:`fairmargi
 converges for every width ``h``, faster the smaller ``h`` is, and ends after finitely many rounds. Any ``a`` within
 its box proves a dual bound.
 
-Where the rounds stall, an interior-point method takes over: less its linear part ``(1 - q) (f - t)`` the pinball
-loss is a hinge loss whose corner is at the target, so that it is the one of
-:mod:`fairmargin.solvers.hinge.interior_point`. Without a penalty the problem is a linear program, and HiGHS is the
-last resort.
+If the rounds stall, the interior-point method of :mod:`fairmargin.solvers.hinge.interior_point` takes over: without
+its linear part ``(1 - q) (f - t)``, the pinball loss is a hinge loss whose corner is at the target. Without a penalty
+the problem is a linear program, and HiGHS is the last resort.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def _badness(solution: Solution) -> tuple[bool, float]:
 
 
 def _rounds(problem: QuantileProblem, start: Start | None, accuracy: Accuracy) -> Solution:
-    """Return the best solution that the rounds come to."""
+    """Return the best solution that the rounds find."""
     loss = problem.pinball
     dual, width = np.zeros(len(problem.y)), _FIRST
     if start is not None and start.alpha is not None:

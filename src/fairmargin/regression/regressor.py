@@ -17,6 +17,7 @@ import fairmargin.regression.quantile  # noqa: F401  (these two register solvers
 from fairmargin.constraints import Constraint, CovarianceBound
 from fairmargin.diagnostics import warn_if_flat
 from fairmargin.formulations import Outcome, certify_function, warn_unless_solved
+from fairmargin.misspelled import names_arguments
 from fairmargin.notions import get_notion
 from fairmargin.plain_state import PlainState
 from fairmargin.problem import Certificate
@@ -55,10 +56,10 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
         Weight of the loss against the penalty. ``inf`` drops the penalty. With the squared loss ``C`` is ``1 /
         alpha`` of ``sklearn.linear_model.Ridge``.
     loss : {"squared_error", "huber", "quantile"}, default="squared_error"
-        ``r^2 / 2``; the same up to ``|r| = delta`` and its tangents beyond; or the pinball loss, ``q r`` for
-        positive and ``(q - 1) r`` for negative residuals, which is solved exactly, without smoothing.
+        ``r^2 / 2``; the same up to ``|r| = delta`` and linear beyond; or the pinball loss, ``q r`` for positive and
+        ``(q - 1) r`` for negative residuals, which is solved exactly, without smoothing.
     delta : float, default=1.35
-        With ``loss="huber"``: where it turns straight, in the units of ``y``.
+        With ``loss="huber"``: the residual beyond which the loss is linear, in the units of ``y``.
     quantile : float, default=0.5
         With ``loss="quantile"``: ``q``, strictly between 0 and 1.
     constraint : constraint, list of constraints or None, default=CovarianceBound
@@ -69,7 +70,7 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
     fit_intercept : bool, default=True
         Whether to learn an intercept, which is never penalised.
     tol : float, default=1e-9
-        Duality gap at which to stop, relative to the objective or, of a nearly exact fit, to 1e-6 of the objective
+        Duality gap at which to stop, relative to the objective or, for a nearly exact fit, to 1e-6 of the objective
         of the best constant.
     max_iter : int, default=200
         Iterations after which to stop with a ``ConvergenceWarning``.
@@ -86,7 +87,7 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
         stratum) on the training data. None without sensitive features.
     multipliers_ : pandas.Series
         Lagrange multipliers of what was bounded, by quantity, attribute and category. Their size is the shadow price:
-        what one unit less of a bound would add to the objective.
+        how much the objective would grow per unit by which a bound is lowered.
     certificate_ : Certificate
         Objective, dual bound, relative gap, largest violation, iterations and status, of the fitted function on the
         training data.
@@ -144,6 +145,7 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
+    @names_arguments
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None, strata: Any = None
     ) -> FairRegressor:

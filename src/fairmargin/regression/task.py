@@ -1,8 +1,9 @@
-"""From checked people to a regression problem in convenient units, and what a constraint means for it.
+"""From validated data to a regression problem in convenient units, and what a constraint means for it.
 
 Targets are centred (where there is an intercept) and divided by a power of two near their spread, so that solvers see
 numbers of size one whatever the units of ``y``: ``y = centre + scale t`` and ``f = centre + scale f~``. Then ``L(w,
-b) = unit L~(w~, b~)`` for weights of the losses that make the two terms of the objective grow alike.
+b) = unit L~(w~, b~)`` if the weights of the losses are scaled so that both terms of the objective change by the same
+factor.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Leaves of fitted tree ensembles, one small adapter per library.
 
-An adapter numbers the leaves of every tree from zero and tells in which of them a row ends; where the library lets
-leaf values be set, it also returns the ensemble with other ones. Libraries are told apart by what their fitted
-estimators can do, so that none has to be installed for the others to work.
+An adapter numbers the leaves of every tree from zero and finds the leaf of each row. Where the library allows leaf
+values to be set, it also returns the ensemble with other values. Libraries are recognised by the methods of their
+fitted estimators, so that none has to be installed for the others to work.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class Leaves(Protocol):
 
 
 class _Adapter:
-    """What adapters share: the ensemble, and the refusal to set leaf values.
+    """What adapters share: the ensemble, and by default an error for setting leaf values.
 
-    ``mark`` is a method or parameter by which the estimators of the library are known.
+    ``mark`` is a method or parameter by which estimators of the library are recognised.
     """
 
     mark: ClassVar[str]
@@ -93,8 +93,8 @@ class _Adapter:
 class HistGradientBoostingLeaves(_Adapter):
     """scikit-learn's histogram gradient boosting, which has no ``apply``.
 
-    A copy of the ensemble whose leaf values are the leaf numbers yields them in its staged scores: these are whole
-    numbers, so that differences from stage to stage are exact.
+    A copy of the ensemble gets the leaf numbers as leaf values. The differences of its staged scores are then the
+    leaves of each row; they are exact, because all values are whole numbers.
     """
 
     mark = "max_bins"
@@ -126,7 +126,7 @@ def _trees(ensemble: Any) -> list[Any]:
 
 
 class _NodeLeaves(_Adapter):
-    """Ensembles that tell the node in which a row ends: the nodes without children are numbered in order."""
+    """Ensembles that report the node in which a row ends; nodes without children are numbered in order."""
 
     def _number(self, is_leaf: list[NDArray[np.bool_]]) -> None:
         self.sizes = np.array([leaf.sum() for leaf in is_leaf], dtype=np.intp)
@@ -151,7 +151,7 @@ class ForestLeaves(_NodeLeaves):
 
 
 class XGBoostLeaves(_NodeLeaves):
-    """XGBoost. Trees after the best iteration of early stopping do not take part."""
+    """XGBoost. Trees after the best iteration of early stopping are ignored."""
 
     mark = "get_booster"
 

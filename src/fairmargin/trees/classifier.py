@@ -34,13 +34,13 @@ Array = NDArray[np.float64]
 class FairTreeClassifier(FairClassifier):
     """A tree ensemble under fairness constraints, with a certificate.
 
-    The trees of any ensemble (of scikit-learn, LightGBM, XGBoost or CatBoost) divide the people; the values of their
-    leaves are then learned together. With ``L(x)`` the leaves in which ``x`` ends, one per tree, the score is
-    ``f(x) = b + sum_{l in L(x)} w_l``, linear in the indicators of the leaves, and the leaf values minimise
-    ``C sum_i s_i loss(y_i f(x_i)) + 1/2 ||w||^2`` subject to what ``constraint`` asks. Under convex
-    constraints ``certificate_`` proves them optimal for these trees; with ``PRuleBound`` it bounds the loss against
-    the best leaf values without a constraint. The result is one deterministic ensemble that never sees the sensitive
-    attributes: trees are grown from ``X`` alone.
+    The trees of an ensemble (of scikit-learn, LightGBM, XGBoost or CatBoost) sort people into leaves, and the values
+    of all leaves are then learned together. With ``L(x)`` the leaves in which ``x`` ends, one per tree, the score is
+    ``f(x) = b + sum_{l in L(x)} w_l``, linear in the indicators of the leaves, and the leaf values minimise ``C sum_i
+    s_i loss(y_i f(x_i)) + 1/2 ||w||^2`` subject to what ``constraint`` asks. Under convex constraints
+    ``certificate_`` proves them optimal for these trees; with ``PRuleBound`` it bounds the loss against the best leaf
+    values without a constraint. The result is one deterministic ensemble that never sees the sensitive attributes:
+    trees are grown from ``X`` alone.
 
     Parameters
     ----------
@@ -59,15 +59,16 @@ class FairTreeClassifier(FairClassifier):
         What is asked of the classifier, e.g. ``PRuleBound(80)``; a class stands for its defaults, so the default asks
         for zero covariance. None learns the leaf values without a constraint.
     rounds : int, default=1
-        How often trees are grown. Under a ``PRuleBound``, trees of every further round are grown on what decisions
-        are worth under the rule (the costs of the decision path at the prices found so far), and leaf values are
-        learned for the trees of all rounds together. Other constraints have no such costs.
+        How often trees are grown. The first round grows them on the labels. Under a ``PRuleBound``, every further
+        round grows trees that predict which decisions pay under the rule (labels and weights come from the costs of
+        the decision path found so far), and leaf values are learned for the trees of all rounds together. Other
+        constraints have no such costs and need ``rounds=1``.
     prefit : bool, default=False
         Whether ``estimator`` is fitted already, with the columns of ``X``, so that only its leaf values are learned.
-        In cross-validation and searches, give ``sklearn.frozen.FrozenEstimator(estimator)`` instead, which stands
-        for a fitted one whatever ``prefit`` is: the copies that are made there keep its trees.
-        With ``PRuleBound(confidence=...)``, ``fit`` then needs a ``safety_set`` of people whom the ensemble has not
-        seen either: no part of the people given can be set aside from trees that exist.
+        In cross-validation and searches, give ``sklearn.frozen.FrozenEstimator(estimator)`` instead, which stands for
+        a fitted one whatever ``prefit`` is: the copies that are made there keep its trees. With
+        ``PRuleBound(confidence=...)``, ``fit`` then needs a ``safety_set`` of people whom the ensemble has not seen:
+        the trees may already have seen everybody in ``X``.
     fit_intercept : bool, default=True
         Whether to learn an intercept, which is never penalised.
     class_weight : dict, "balanced" or None, default=None
@@ -87,7 +88,8 @@ class FairTreeClassifier(FairClassifier):
     Attributes
     ----------
     estimators_ : list of classifiers
-        The fitted ensembles, one per round. Only their trees matter: they still have leaf values of their own.
+        The fitted ensembles, one per round. Only their trees are used; their own leaf values are ignored (see
+        ``export``).
     coef_ : ndarray of shape (1, n_leaves)
         The learned leaf values, ensemble after ensemble and tree after tree, in the order of :class:`LeafFeatures`.
     intercept_ : ndarray of shape (1,)
@@ -173,7 +175,7 @@ class FairTreeClassifier(FairClassifier):
     def _solve(
         self, data: TrainingData, constraint: Constraint | None, safety_set: Any
     ) -> tuple[Task, Outcome, dict[str, Any]]:
-        """Solve as every classifier does, but set nobody aside from trees that may have seen them."""
+        """Solve as every classifier does, but never test a rule on people whom fitted trees may have seen."""
         is_tested = getattr(constraint, "confidence", None) is not None
         if self._is_fitted_ensemble() and is_tested and safety_set is None:
             raise ValueError(

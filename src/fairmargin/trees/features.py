@@ -24,8 +24,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
 
     Each tree puts a row into one of its leaves. The features are one indicator per leaf of every tree, so that a row
     has as many ones as there are trees, and a linear classifier on them is a tree ensemble whose leaf values are its
-    coefficients. :class:`FairTreeClassifier` learns those under fairness constraints; this transformer is for
-    pipelines of one's own.
+    coefficients. :class:`FairTreeClassifier` learns those under fairness constraints; use this transformer to build
+    your own pipelines.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
 
 
 def default_ensemble() -> Any:
-    """Return the ensemble that None stands for: few small trees, as their leaf values are learned together."""
+    """Return the ensemble that None stands for: few small trees, because leaf values are learned together."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     return HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15, early_stopping=False, random_state=0)

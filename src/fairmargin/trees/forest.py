@@ -36,7 +36,7 @@ class Forest:
         self.starts = np.cumsum([0, *self.sizes[:-1]]).astype(np.int32)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Save the ensembles alone: the rest is read from them."""
+        """Save only the ensembles; the rest is read from them."""
         return Forest, (self.ensembles,)
 
     @property
@@ -92,7 +92,7 @@ class LeafMap:
 def sum_values(columns: Columns, values: Array) -> Array:
     """Return the sum of the values of each row's leaves, (n,).
 
-    Block by block, as the product of their indicators: a gather of numpy takes ten times as long.
+    Computed block by block as a product with the indicators, which is ten times faster than indexing in numpy.
     """
     n, n_trees = columns.shape
     size = max(1, _BLOCK // max(n_trees, 1))

@@ -1,8 +1,8 @@
 """Growing trees: on the labels, and then on what decisions are worth under a p%-rule.
 
-At prices ``u`` of the decision path (:mod:`fairmargin.formulations.prule`), accepting person i is worth
-``c_i = y_i - 2 sum_k u_k (z_ik - p_k)``. Trees that predict ``sign(c_i)``, weighted by ``|c_i|``, tell the people
-apart whom the rule makes worth telling apart; ``z`` enters the targets in training and no split.
+At prices ``u`` of the decision path (:mod:`fairmargin.formulations.prule`), accepting person i is worth ``c_i = y_i -
+2 sum_k u_k (z_ik - p_k)``. Trees that predict ``sign(c_i)``, weighted by ``|c_i|``, separate the people for whom the
+decision matters most under the rule. ``z`` enters the training targets and is never used in a split.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def grow(ensemble: Any, data: TrainingData, costs: Array) -> Any:
 
 
 def regrow(task: Task, constraint: Constraint | None, ensemble: Any, rounds: int) -> Task:
-    """Return the task on the trees of all rounds, the further ones grown on the costs at the prices found."""
+    """Return the task on the trees of all rounds; later ones are grown on the costs at the prices found."""
     for _ in range(rounds - 1):
         assert isinstance(constraint, PRuleBound)
         costs = _costs(task, constraint)

@@ -30,8 +30,8 @@ _TOL = 1e-4  # relative gap: well below the differences that matter between neig
 def choose_penalty(ensemble: Any, data: TrainingData, loss: Loss, fit_intercept: bool, prefit: bool) -> float:
     """Return the C of least loss on people held out, without any constraint.
 
-    The trees are grown without these people too, unless they are grown already. C rises along the grid, each solution
-    starting from the last one, until the loss does.
+    The trees are grown without these people too, unless they were fitted beforehand. C increases along the grid, each
+    solution starting from the previous one, until the loss increases.
     """
     held = _held_out(data.y)
     if min(np.sum(data.y[held] > 0), np.sum(data.y[held] < 0)) < _FEWEST:
