@@ -9,6 +9,7 @@ import pytest
 
 PAGES = (
     "coming_from/fairlearn",
+    "coverage",
     pytest.param("covariance_and_rules", marks=pytest.mark.data),
     "guide/certificate",
     "guide/getting_started",

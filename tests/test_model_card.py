@@ -7,7 +7,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fairmargin import CertifiedClassifier, FairLogisticRegression, PRuleBound, model_card, p_rule
+from fairmargin import (
+    CertifiedClassifier,
+    FairLogisticRegression,
+    FairMultinomialLogisticRegression,
+    FairRegressor,
+    PRuleBound,
+    model_card,
+    p_rule,
+)
 from fairmargin.datasets import make_linear_synthetic
 
 X, y, z = make_linear_synthetic(400, random_state=0)
@@ -105,3 +113,11 @@ def test_models_of_tables():
         assert cells(card, group)[2] == f"{accepted[rows.index].mean():.1%}"
     with pytest.raises(ValueError, match="not a class of the model"):
         model_card(model, table, np.arange(len(table)), sensitive_features=table[["sex"]])
+
+
+@pytest.mark.parametrize("model", [FairMultinomialLogisticRegression(constraint=None), FairRegressor()])
+def test_cards_are_about_two_classes(model):
+    target = y + 2 * (X[:, 0] > 2)
+    model.fit(X, target, sensitive_features=sex)
+    with pytest.raises(ValueError, match="two classes, got Fair"):
+        model_card(model, X, target, sensitive_features=sex)

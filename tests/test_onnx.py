@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from catboost import CatBoostClassifier
 from lightgbm import LGBMClassifier
+from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
@@ -29,6 +30,9 @@ from fairmargin import (
     FairLinearSVC,
     FairLogisticRegression,
     FairMarginClassifier,
+    FairMultinomialLogisticRegression,
+    FairOneVsRestClassifier,
+    FairRegressor,
     FairSVC,
     FairTreeClassifier,
     IndividualLossBound,
@@ -109,6 +113,36 @@ def test_linear_under_every_constraint(name, people):
     model = fit(FairLogisticRegression(constraint=CONSTRAINTS[name]), X, y, z)
     assert_same(model, X)
     assert_same(model, X, np.random.default_rng(0).normal(size=(50, 2)))  # people never seen
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    "model",
+    [
+        FairMultinomialLogisticRegression(),
+        FairOneVsRestClassifier(),
+        FairOneVsRestClassifier(FairLogisticRegression()),
+        FairOneVsRestClassifier(FairSVC(max_rank=20)),
+        make_pipeline(StandardScaler(), FairMultinomialLogisticRegression(constraint=None)),
+    ],
+    ids=["multinomial", "one vs rest", "with probabilities", "kernels", "pipeline"],
+)
+def test_several_classes(model, n_classes, people):
+    X, y, z = people
+    words = np.array(["low", "middle", "high"])[(y > 0).astype(int) + (n_classes > 2) * (X[:, 0] > 2.0)]
+    model = fit(clone(model), X, words, z)
+    assert_same(model, X, relative=1e-6)
+    far = 1e4 * np.random.default_rng(0).normal(size=(50, 2))  # probabilities of 0 and 1
+    assert_same(model, X, far, relative=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "huber", "quantile"])
+def test_regressors(loss, people, frame):
+    X, _, z = people
+    model = FairRegressor(loss=loss).fit(X, 3.0 * X[:, 0] + 1e3, sensitive_features=z)
+    np.testing.assert_allclose(run(model, X)["prediction"], model.predict(X), rtol=1e-12)
+    steps = fit(make_pipeline(CategoryEncoder(), FairRegressor(loss=loss)), frame, X[:, 1], z)
+    np.testing.assert_allclose(run(steps, frame)["prediction"], steps.predict(frame), atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])

@@ -85,6 +85,11 @@ def model_card(
     # Synthetic people
     """
     decider = _decider(model)
+    if len(getattr(decider, "classes_", ())) != 2:
+        raise ValueError(
+            f"A model card is about classifiers of two classes, got {type(decider).__name__}; for several see "
+            "class_rates and class_p_rules."
+        )
     accepted, deserving, weight = _decisions(model, decider, X, y, sample_weight)
     sensitive = encode_sensitive(sensitive_features, len(accepted))
     name = type(decider).__name__

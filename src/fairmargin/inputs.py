@@ -55,7 +55,7 @@ def check_labels(values: Any, name: str) -> None:
 def _check_masks(values: Any, name: str) -> None:
     masked = 0
     if isinstance(values, np.ma.MaskedArray):
-        masked = int(np.ma.count_masked(values))
+        masked = int(np.sum(np.ma.getmaskarray(values)))
     elif isinstance(values, list | tuple):
         masked = sum(v is np.ma.masked for v in values)
     if masked:

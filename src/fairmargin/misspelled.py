@@ -19,7 +19,7 @@ def names_arguments(method: Callable[Concatenate[Any, P], T]) -> Callable[Concat
     known = list(inspect.signature(method).parameters)[1:]
 
     @wraps(method)
-    def checked(self: Any, *args: P.args, **kwargs: P.kwargs) -> T:
+    def checked(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         for name in kwargs:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)

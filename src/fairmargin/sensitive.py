@@ -191,7 +191,7 @@ def _read_array(sensitive_features: Any) -> list[tuple[str, Any]]:
     return [(f"sensitive_{k}", pd.Series(values[:, k])) for k in range(values.shape[1])]
 
 
-def _as_pandas(column: nw.Series) -> pd.Series:
+def _as_pandas(column: nw.Series[Any]) -> pd.Series:
     """Return a pandas series without a detour over Arrow, which need not be installed."""
     native = column.to_native()
     return native if isinstance(native, pd.Series) else pd.Series(column.to_numpy())

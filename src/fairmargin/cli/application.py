@@ -36,7 +36,7 @@ _EXAMPLES: dict[Callable[..., Any], tuple[str, ...]] = {
         "fairmargin train people.csv -t repaid -p yes -s sex,origin --constraint covariance=0 --min-frequency 20",
         "fairmargin train people.csv -t repaid -p yes -s sex,origin --constraint loss=0.02 --estimator linear-svm",
         "fairmargin train people.csv -t repaid -p yes -s sex,origin --constraint p-rule=80 --html report.html",
-        "fairmargin train 'data/*.parquet' -t repaid -p yes -s sex --engine dask://scheduler:8786",
+        "fairmargin train 'data/*.parquet' -t repaid -p yes -s sex,origin --engine dask://scheduler:8786",
     ),
     predict: (
         "fairmargin predict model.json new.csv -o decisions.csv",

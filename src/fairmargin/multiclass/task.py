@@ -239,8 +239,8 @@ def _(constraint: CovarianceBound, task: ClassTask) -> ClassOutcome:
     return _solve_bounds([constraint] * task.n_classes, task)
 
 
-@solve_classes.register
-def _(constraint: Mapping, task: ClassTask) -> ClassOutcome:
+@solve_classes.register(Mapping)
+def _(constraint: Mapping[Any, Any], task: ClassTask) -> ClassOutcome:
     return _solve_bounds([constraint.get(label) for label in task.data.classes.tolist()], task)
 
 

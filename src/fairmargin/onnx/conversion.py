@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,24 +14,27 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from fairmargin.base import FairClassifier
 from fairmargin.categories import CategoryEncoder
 from fairmargin.guarantee.wrapper import CertifiedClassifier
 from fairmargin.kernel import FairSVC, KernelFeatures
 from fairmargin.linear import FairLinearSVC, FairLogisticRegression, FairMarginClassifier
+from fairmargin.multiclass import FairMultinomialLogisticRegression, FairOneVsRestClassifier
 from fairmargin.onnx.encoders import category_features, table_features
 from fairmargin.onnx.graph import Graph
 from fairmargin.onnx.inputs import NAME, as_frame, is_text
 from fairmargin.onnx.kernels import kernel_matrix
+from fairmargin.onnx.several import as_columns, choose_label, probabilities, scaled_to_one
 from fairmargin.onnx.steps import check_runs, register_steps
 from fairmargin.onnx.trees import read_splits, sum_of_leaves
+from fairmargin.regression import FairRegressor
 from fairmargin.tables.encoding import TableEncoder
 from fairmargin.tables.model import TabularModel
 from fairmargin.trees import FairTreeClassifier, LeafFeatures
 
 __all__ = ["register_converters", "to_onnx"]
 
-Score = Callable[[Graph, Any, Sequence[Any]], str]  # of a fitted classifier on its inputs, a vector
+# Of a fitted classifier on its inputs: a vector for two classes, a matrix with a column per class for more.
+Score = Callable[[Graph, Any, Sequence[Any]], str]
 
 
 def to_onnx(model: Any, X: Any, **options: Any) -> Any:
@@ -39,8 +43,9 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
     Parameters
     ----------
     model : fitted estimator, pipeline or TabularModel
-        A classifier or transformer of this package, alone or as a step of a pipeline whose other steps skl2onnx can
-        convert; a fitted search stands for its best estimator, a ``CertifiedClassifier`` for what it holds.
+        A classifier, regressor or transformer of this package, alone or as a step of a pipeline whose other steps
+        skl2onnx can convert; a fitted search stands for its best estimator, a ``CertifiedClassifier`` for what it
+        holds.
     X : array or frame of shape (n, n_features)
         Rows such as the model takes. Its columns and types give the inputs: a frame with categories, or for a model
         that takes columns by name, one input per column, text for categories and float64 for numbers; anything else
@@ -53,7 +58,7 @@ def to_onnx(model: Any, X: Any, **options: Any) -> Any:
     -------
     onnx.ModelProto
         Of a classifier with the outputs ``label``, ``scores`` (values of ``decision_function``) and, for the logistic
-        loss, ``probabilities`` of shape (n, 2).
+        loss, ``probabilities`` of shape (n, n_classes). Of a regressor with the output ``prediction``.
 
     Raises
     ------
@@ -150,7 +155,8 @@ def register_converters() -> Any:
     for kind, score in _SCORES.items():
         _register(skl2onnx, kind, _classifier_shapes, _classifier(score), _parse_classifier)
     for kind, convert in _TRANSFORMERS.items():
-        _register(skl2onnx, kind, _transformer_shapes, convert, _parse_transformer)
+        _register(skl2onnx, kind, _transformer_shapes, convert, partial(_parse_one, "features"))
+    _register(skl2onnx, FairRegressor, _vector_shape, _convert_regressor, partial(_parse_one, "prediction"))
     register_steps(skl2onnx)
     return skl2onnx
 
@@ -175,12 +181,13 @@ def _parse_classifier(scope: Any, model: Any, inputs: Sequence[Any], custom_pars
     return operator.outputs
 
 
-def _parse_transformer(scope: Any, model: Any, inputs: Sequence[Any], custom_parsers: Any = None) -> Any:
+def _parse_one(name: str, scope: Any, model: Any, inputs: Sequence[Any], custom_parsers: Any = None) -> Any:
+    """Declare one output, of doubles."""
     from skl2onnx import get_model_alias
 
     operator = scope.declare_local_operator(get_model_alias(type(model)), model)
     operator.inputs.extend(inputs)
-    operator.outputs.append(scope.declare_local_variable("features", _tensors().DoubleTensorType()))
+    operator.outputs.append(scope.declare_local_variable(name, _tensors().DoubleTensorType()))
     return operator.outputs
 
 
@@ -190,18 +197,24 @@ def _tensors() -> Any:
     return data_types
 
 
-def _label_type(model: FairClassifier) -> Any:
+def _label_type(model: Any) -> Any:
     kinds = {"i": "Int64TensorType", "u": "Int64TensorType", "b": "BooleanTensorType", "f": "DoubleTensorType"}
     return getattr(_tensors(), kinds.get(np.asarray(model.classes_).dtype.kind, "StringTensorType"))
 
 
 def _classifier_shapes(operator: Any) -> None:
+    n_classes = len(operator.raw_operator.classes_)
     for variable in operator.outputs:
-        variable.type.shape = [None, 2] if variable.raw_name == "probabilities" else [None]
+        wide = variable.raw_name == "probabilities" or (variable.raw_name == "scores" and n_classes > 2)
+        variable.type.shape = [None, n_classes] if wide else [None]
 
 
 def _transformer_shapes(operator: Any) -> None:
     operator.outputs[0].type.shape = [None, None]
+
+
+def _vector_shape(operator: Any) -> None:
+    operator.outputs[0].type.shape = [None]
 
 
 def _classifier(score: Score) -> Any:
@@ -210,25 +223,36 @@ def _classifier(score: Score) -> Any:
     def convert(scope: Any, operator: Any, container: Any) -> None:
         graph, model = Graph(scope, container), operator.raw_operator
         scores = score(graph, model, operator.inputs)
-        accepted = graph.node("GreaterOrEqual", [scores, graph.constant(0.0)])
-        place = graph.node("Cast", [accepted], to=_INT64)
-        results = [graph.node("Gather", [graph.constant(model.classes_), place], axis=0), scores]
+        results = [choose_label(graph, scores, model.classes_), scores]
         if len(operator.outputs) > len(results):
-            positive = graph.node("Sigmoid", [scores])
-            both = [graph.node("Sub", [graph.constant(1.0), positive]), positive]
-            last = graph.constant(np.array([1]))
-            results.append(graph.node("Concat", [graph.node("Unsqueeze", [p, last]) for p in both], axis=1))
+            one_per_class = isinstance(model, FairOneVsRestClassifier) and len(model.classes_) > 2
+            share = scaled_to_one if one_per_class else probabilities
+            results.append(share(graph, scores, len(model.classes_)))
         for result, variable in zip(results, operator.outputs, strict=True):
             graph.output(result, variable)
 
     return convert
 
 
-_INT64 = 7  # onnx.TensorProto.INT64
-
-
 def _linear_score(graph: Graph, model: Any, inputs: Sequence[Any]) -> str:
     return graph.affine(graph.features(inputs), model.coef_[0], model.intercept_[0])
+
+
+def _multinomial_score(graph: Graph, model: Any, inputs: Sequence[Any]) -> str:
+    if len(model.classes_) == 2:
+        return _linear_score(graph, model, inputs)
+    product = graph.node("MatMul", [graph.features(inputs), graph.constant(model.coef_.T)])
+    return graph.node("Add", [product, graph.constant(model.intercept_)])
+
+
+def _scores_of_each(graph: Graph, model: FairOneVsRestClassifier, inputs: Sequence[Any]) -> str:
+    scores = [_SCORES[type(each)](graph, each, inputs) for each in model.estimators_]
+    return scores[0] if len(scores) == 1 else as_columns(graph, scores)
+
+
+def _convert_regressor(scope: Any, operator: Any, container: Any) -> None:
+    graph, model = Graph(scope, container), operator.raw_operator
+    graph.output(graph.affine(graph.features(operator.inputs), model.coef_, model.intercept_), operator.outputs[0])
 
 
 def _kernel_score(graph: Graph, model: FairSVC, inputs: Sequence[Any]) -> str:
@@ -276,9 +300,7 @@ def _convert_leaves(scope: Any, operator: Any, container: Any) -> None:
     values = [np.arange(size, dtype=float) for size in sizes]
     trees = [(tree, 0) for tree in splits.trees]
     starts = np.cumsum([0, *sizes[:-1]]).astype(np.int64)
-    number = graph.node(
-        "Cast", [sum_of_leaves(graph, X, trees, splits.test, values, np.zeros(len(trees)))], to=_INT64
-    )
+    number = graph.integers(sum_of_leaves(graph, X, trees, splits.test, values, np.zeros(len(trees))))
     place = graph.node("Add", [number, graph.constant(starts)])
     one = graph.doubles(graph.node("GreaterOrEqual", [place, graph.constant(np.int64(0))]))
     rows = graph.node("Gather", [graph.node("Shape", [X]), graph.constant(np.array([0]))], axis=0)
@@ -305,6 +327,8 @@ _SCORES: dict[type, Score] = {
     FairLogisticRegression: _linear_score,
     FairLinearSVC: _linear_score,
     FairMarginClassifier: _linear_score,
+    FairMultinomialLogisticRegression: _multinomial_score,
+    FairOneVsRestClassifier: _scores_of_each,
     FairSVC: _kernel_score,
     FairTreeClassifier: _tree_score,
 }

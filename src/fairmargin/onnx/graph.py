@@ -61,6 +61,12 @@ class Graph:
 
         return self.node("Cast", [name], to=onnx.TensorProto.DOUBLE)
 
+    def integers(self, name: str) -> str:
+        """Return a tensor as whole numbers, True as 1."""
+        import onnx
+
+        return self.node("Cast", [name], to=onnx.TensorProto.INT64)
+
     def features(self, variables: Sequence[Any]) -> str:
         """Return input variables as one matrix of doubles."""
         parts = [self.doubles(variable.full_name) for variable in variables]

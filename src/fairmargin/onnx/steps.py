@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
@@ -48,22 +49,24 @@ def check_runs(graph: Any, model: Any, X: Any) -> None:
             "compute in double precision, which a converter of skl2onnx for one of the other steps does not support; "
             "replace that step, or apply it before the graph."
         ) from error
-    if not hasattr(model, "decision_function") or not hasattr(X, "shape") or not X.shape[0]:
+    predicts = is_regressor(model)
+    if not (predicts or hasattr(model, "decision_function")) or not hasattr(X, "shape") or not X.shape[0]:
         return
     X = X[:_COMPARED]
     try:
-        scores = np.asarray(model.decision_function(X))
+        scores = np.asarray(model.predict(X) if predicts else model.decision_function(X))
     except ValueError:  # columns of the right types, but no rows that the model takes
         return
     try:
-        (found,) = session.run(["scores"], to_inputs(graph, X))
+        (found,) = session.run(["prediction" if predicts else "scores"], to_inputs(graph, X))
     except Exception as error:
         raise ValueError(
             f"onnxruntime cannot run the graph of this model on X ({_reason(error)}); give columns of text, numbers "
             "and booleans to imputers and encoders of their own."
         ) from error
     # Trees of single precision may leave a rounding of that size.
-    wrong = int((np.abs(found.ravel() - scores) > 1e-5 * (1.0 + np.abs(scores))).sum())
+    is_wrong = np.abs(found.reshape(scores.shape) - scores) > 1e-5 * (1.0 + np.abs(scores))
+    wrong = int(is_wrong.reshape(len(scores), -1).any(axis=1).sum())
     if wrong:
         raise ValueError(
             f"The ONNX graph of this model gives other scores than the model for {wrong} of {len(scores)} rows of X. "
