@@ -271,3 +271,14 @@ def test_two_groups_have_the_same_reference_for_every_rate():
         accepted.astype(int), y_true=y, sensitive_features={"z": z}, notion="equalized_odds", method="between_groups"
     )
     assert [a.reference for a in by_rate.attributes] == ["a", "b"]  # there it is the highest rate by definition
+
+
+def test_covariances_of_an_audit_are_those_of_the_people_who_count():
+    rng = np.random.default_rng(3)
+    y, z, scores = rng.integers(0, 2, 300), rng.choice(["a", "b", "c"], 300), rng.normal(size=300)
+    options = {"y_true": y, "sensitive_features": {"z": z}, "scores": scores, "notion": "equalized_odds"}
+    found = audit((scores > 0).astype(int), **options)
+    for attribute, label in zip(found.attributes, (1, 0), strict=True):
+        for group, value in attribute.covariance:
+            inside = (z == group)[y == label]
+            assert value == pytest.approx(np.mean((inside - inside.mean()) * scores[y == label]))

@@ -151,7 +151,7 @@ def audit(
     for condition in conditions:
         among = replace(check, positive=condition.events(people.positive), counts=people.among(condition.counts))
         for k, (a, merged) in enumerate(attributes):
-            row = _with_covariance(_attribute(among, a, merged, named, condition), a, people)
+            row = _with_covariance(_attribute(among, a, merged, named, condition), a, people, condition)
             rows.append(replace(row, intersection=intersections and k == len(attributes) - 1))
             absent += _absent(row, a, condition)
             if method == "one_vs_rest" and row.reference != REST:  # of two groups, the same one for every rate
@@ -325,11 +325,20 @@ def _finding(group: Group, threshold: float, alpha: float) -> str:
     return DIFFERENT if beyond else NOTHING
 
 
-def _with_covariance(row: AuditedAttribute, attribute: Attribute, people: People) -> AuditedAttribute:
+def _with_covariance(
+    row: AuditedAttribute, attribute: Attribute, people: People, condition: Condition
+) -> AuditedAttribute:
+    """Add the covariances of scores among the people who count."""
     if people.scores is None:
         return row
     assert attribute.codes is not None
     groups = np.array([str(c) for c in attribute.categories], dtype=object)[attribute.codes]
-    values = decision_boundary_covariance(None, people.scores, sensitive_features=groups, sample_weight=people.weight)
+    who, weight = condition.counts, people.weight
+    values = decision_boundary_covariance(
+        None,
+        (condition.sign * people.scores)[who],
+        sensitive_features=groups[who],
+        sample_weight=None if weight is None else weight[who],
+    )
     names = values.index.get_level_values("category")
     return replace(row, covariance=tuple(zip(map(str, names), map(float, values), strict=True)))

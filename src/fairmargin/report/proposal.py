@@ -226,12 +226,20 @@ def _changes(
 ) -> str:
     gained, lost = details["gained"], details["lost"]
     rate, was = details["test"]["rate"], before["test"]["rate"]
-    said = [
-        f"{gained:,} of {details['test']['people']:,} people gain the favourable decision and {lost:,} lose it, "
-        f"against the model without a limit. {percent(rate)} are accepted instead of {percent(was)}."
-    ]
+    said = (
+        f"{gained:,} of {details['test']['people']:,} people {_verb('gain', gained)} the favourable decision and "
+        f"{lost:,} {_verb('lose', lost)} it, against the model without a limit. {percent(rate)} are accepted instead "
+        f"of {percent(was)}."
+    )
     moved = sorted((g for g in groups if g["gained"] or g["lost"]), key=lambda g: -(g["gained"] + g["lost"]))
-    listed = "; ".join(f"{name_group(g)}: {g['gained']:,} gain, {g['lost']:,} lose" for g in moved[:_LISTED])
+    listed = "; ".join(
+        f"{name_group(g)}: {g['gained']:,} {_verb('gain', g['gained'])}, {g['lost']:,} {_verb('lose', g['lost'])}"
+        for g in moved[:_LISTED]
+    )
     more = f"; {len(moved) - _LISTED} more groups are in the table" if len(moved) > _LISTED else ""
     among = f"Among {asked.notion.people}: " if asked.notion.needs_labels else ""
-    return f"{said[0]} {among}{listed}{more}." if listed else said[0]
+    return f"{said} {among}{listed}{more}." if listed else said
+
+
+def _verb(verb: str, count: int) -> str:
+    return f"{verb}s" if count == 1 else verb

@@ -19,7 +19,7 @@
   const rule = (x) => (x === null || x === undefined ? "–" : x.toFixed(digits(x)) + "%");
   const span = (low, high, d = 1) => (low === null || low === undefined ? "" : low.toFixed(d) + "–" + high.toFixed(d) + "%");
   const ruleSpan = (low, high) => span(low, high, low === null || low === undefined ? 1 : Math.max(digits(low), digits(high)));
-  const signed = (x, digits = 1) => (x >= 0 ? "+" : "−") + Math.abs(x).toFixed(digits);
+  const signed = (x, digits = 1) => (Number(x.toFixed(digits)) < 0 ? "−" : "+") + Math.abs(x).toFixed(digits);
   const count = (n) => n.toLocaleString("en");
   const people = (n) => count(n) + (n === 1 ? " person" : " people");
   const current = () => (state.answer === null ? points()[state.point] : answers.find((a) => a.key === state.answer).details);
@@ -73,7 +73,8 @@
     put("loss", "training loss " + (point.loss_increase === null ? "–" : signed(100 * point.loss_increase, 2) + "%") + " against no limit");
     const which = state.answer === null ? "Point " + (state.point + 1) + " of " + points().length : "“" + point_question() + "”";
     put("said", which + ": " + percent(test.accuracy) + " accuracy, p%-rule " + rule(fair.p_rule) + ", " +
-      people(point.gained) + " gain and " + people(point.lost) + " lose the positive decision.");
+      people(point.gained) + (point.gained === 1 ? " gains and " : " gain and ") + people(point.lost) +
+      (point.lost === 1 ? " loses" : " lose") + " the positive decision.");
   }
 
   const everything = () => points().concat(answers.map((a) => a.details));
