@@ -157,7 +157,7 @@ def test_the_command_audits_by_a_notion(people, capsys):
         (["-s", "sex", *DECIDED, "--notion", "error_rate"], "give --target COL, too"),
         ([*ASK, *DECIDED, "--notion", "equal_opportunity"], "did you mean 'true_positive_rate'?"),
         ([*ASK, *DECIDED, "--notion", "error_rate", "--profile", "neutral"], "leave out --notion or --profile"),
-        ([*ASK, *DECIDED, "--notion", "error_rate", "--baseline", "earlier.json"], "by the notion 'selection_rate'"),
+        ([*ASK, *DECIDED, "--notion", "error_rate", "--baseline", "earlier.json"], "compares 'selection_rate'"),
         (["-t", "income", "-s", "sex", *DECIDED, "--notion", "error_rate"], "needs labels"),
     ],
 )
