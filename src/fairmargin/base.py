@@ -408,7 +408,7 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         return on_partitions(self, method, X)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Data that were read but refused have left no classifier."""
+        """A fit that failed validation leaves the estimator unfitted."""
         return hasattr(self, "certificate_")
 
     def __sklearn_tags__(self) -> Any:
