@@ -266,6 +266,7 @@ def test_no_marker_beats_the_first_curve_in_training(proposed):
             if other["p_rule"] is not None and other["p_rule"] >= level:
                 assert point["accuracy"] >= other["accuracy"] - 1e-12
     # Nor does a mark in the chart lie above the line between two points.
+    assert summary["curve_leads"]
     drawn = sorted((p["p_rule"], p["accuracy"]) for p in curve)
     for answer in (a["details"]["train"] for a in summary["answers"]):
         if answer["decides_alike"] is None and drawn[0][0] <= answer["p_rule"] <= drawn[-1][0]:

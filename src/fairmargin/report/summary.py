@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from fairmargin.audit import Audit
 from fairmargin.decisions import RULES
 from fairmargin.formatting import people, percent, ratio_beside
@@ -280,6 +282,7 @@ def frontier_summary(
         "proposal": {**proposal, "key": fitted[chosen].key, "label": fitted[chosen].label},
         "candidates": record,
         "curves": curves,
+        "curve_leads": _leads(curves[0]["points"], answers),
         "answers": answers,
     }
 
@@ -313,6 +316,17 @@ def _curve(key: str, words: Mapping[str, Any], points: list[dict[str, Any]]) -> 
     if "{" in last:
         last = "the highest p%-rule found" if level is None else last.format(level)
     return {"key": key, **words, "ends": [first, last], "points": points}
+
+
+def _leads(points: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether no answer lies above the line through the points of a curve, on the people trained on."""
+    drawn = sorted((p["train"]["p_rule"], p["train"]["accuracy"]) for p in points if p["train"]["p_rule"] is not None)
+    if not drawn:
+        return False
+    found = [a["details"]["train"] for a in answers if a["details"] is not None]
+    inside = [row for row in found if row["p_rule"] is not None and drawn[0][0] <= row["p_rule"] <= drawn[-1][0]]
+    highest = np.interp([row["p_rule"] for row in inside], *zip(*drawn, strict=True))
+    return bool(np.all([row["accuracy"] for row in inside] <= highest + 1e-9))  # up to rounding
 
 
 def _proposed(selection: Selection, details: Mapping[str, Any]) -> dict[str, Any]:
