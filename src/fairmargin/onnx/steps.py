@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_regressor
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
@@ -49,7 +49,7 @@ def check_runs(graph: Any, model: Any, X: Any) -> None:
             "compute in double precision, which a converter of skl2onnx for one of the other steps does not support; "
             "replace that step, or apply it before the graph."
         ) from error
-    predicts = is_regressor(model)
+    predicts = isinstance(model, BaseEstimator) and is_regressor(model)
     if not (predicts or hasattr(model, "decision_function")) or not hasattr(X, "shape") or not X.shape[0]:
         return
     X = X[:_COMPARED]

@@ -325,8 +325,10 @@ def _leads(points: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, A
         return False
     found = [a["details"]["train"] for a in answers if a["details"] is not None]
     inside = [row for row in found if row["p_rule"] is not None and drawn[0][0] <= row["p_rule"] <= drawn[-1][0]]
-    highest = np.interp([row["p_rule"] for row in inside], *zip(*drawn, strict=True))
-    return bool(np.all([row["accuracy"] for row in inside] <= highest + 1e-9))  # up to rounding
+    rules, accuracies = np.array(drawn).T
+    highest = np.interp(np.array([row["p_rule"] for row in inside], dtype=float), rules, accuracies)
+    reached = np.array([row["accuracy"] for row in inside], dtype=float)
+    return bool(np.all(reached <= highest + 1e-9))  # up to rounding
 
 
 def _proposed(selection: Selection, details: Mapping[str, Any]) -> dict[str, Any]:
