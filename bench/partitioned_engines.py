@@ -48,6 +48,14 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
     return sum(seen.user + seen.system for seen in times)
 
 
+def is_executor(process: psutil.Process) -> bool:
+    """Return whether a process is the Java process of a Spark executor."""
+    try:
+        return process.name() == "java" and any("CoarseGrained" in word for word in process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):  # of those that start others, some have just ended
+        return False
+
+
 def peak_bytes(process: psutil.Process) -> int:
     """Return the largest resident size that a process has had."""
     status = Path(f"/proc/{process.pid}/status").read_text()
@@ -110,8 +118,7 @@ def on_spark() -> Iterator[Bench]:
     try:
         bench = Bench(session)
         driver = psutil.Process(session.sparkContext._gateway.proc.pid)
-        executors = [p for p in descendants(driver) if any("CoarseGrained" in word for word in p.cmdline())]
-        bench.workers = [executor for executor in executors if executor.name() == "java"]
+        bench.workers = [process for process in descendants(driver) if is_executor(process)]
         bench.driver = [driver]
         yield bench
     finally:

@@ -127,10 +127,45 @@ def test_killed_executor_changes_no_digit(engine, spark_cluster, folder):
     assert "exitStatus 137" in spark_cluster.log()  # 128 + SIGKILL
 
 
-@cluster
-def test_killed_executor_changes_no_coefficient(spark_session, spark_cluster, tmp_path, monkeypatch):
+@pytest.fixture
+def data(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_source, "FEW_ROWS", 1)
-    data = write(people(4500, seed=2), tmp_path / "people", 3, 150)
+    return write(people(4500, seed=2), tmp_path / "people", 3, 150)
+
+
+def train(data, engine, progress=None):
+    """Return coefficients and intercept."""
+    estimator = FairLogisticRegression()
+    asked = {"target": "y", "sensitive": ["sex"], "exclude": ["origin", "age", "weight"], "sample_size": 2000}
+    fit(estimator, data, engine=engine, progress=progress, **asked)
+    return np.append(estimator.coef_, estimator.intercept_)
+
+
+def wait_for_executors(context, number):
+    end = time.monotonic() + 120
+    while context.getExecutorMemoryStatus().size() - 1 != number and time.monotonic() < end:
+        time.sleep(0.1)
+    assert context.getExecutorMemoryStatus().size() - 1 == number  # the driver is in the list, too
+
+
+@cluster
+def test_one_executor_gives_the_coefficients_of_two(spark_session, data):
+    context = spark_session.sparkContext._jsc.sc()
+    wait_for_executors(context, 2)
+    expected = train(data, spark_session)
+    assert expected.tobytes() == train(data, LocalEngine(1)).tobytes()
+    context.killExecutor(context.getExecutorIds().head())
+    try:
+        wait_for_executors(context, 1)
+        assert train(data, spark_session).tobytes() == expected.tobytes()
+        assert context.getExecutorMemoryStatus().size() - 1 == 1
+    finally:
+        context.requestExecutors(1)
+        wait_for_executors(context, 2)
+
+
+@cluster
+def test_killed_executor_changes_no_coefficient(spark_session, spark_cluster, data):
     kills, killed = spark_cluster.log().count("exitStatus 137"), []  # 128 + SIGKILL
 
     def kill_once(name, done, total):
@@ -138,14 +173,8 @@ def test_killed_executor_changes_no_coefficient(spark_session, spark_cluster, tm
             killed.append((done, total))
             os.kill(spark_cluster.executors()[0].pid, signal.SIGKILL)
 
-    def train(engine, progress=None):
-        estimator = FairLogisticRegression()
-        asked = {"target": "y", "sensitive": ["sex"], "exclude": ["origin", "age", "weight"], "sample_size": 2000}
-        fit(estimator, data, engine=engine, progress=progress, **asked)
-        return np.append(estimator.coef_, estimator.intercept_)
-
-    expected = train(LocalEngine(1))
-    assert train(spark_session, kill_once).tobytes() == expected.tobytes()
+    expected = train(data, LocalEngine(1))
+    assert train(data, spark_session, kill_once).tobytes() == expected.tobytes()
     assert killed == [(3, 30)]
     end = time.monotonic() + 60
     while spark_cluster.log().count("exitStatus 137") == kills and time.monotonic() < end:

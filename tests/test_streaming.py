@@ -225,6 +225,27 @@ def test_decisions_on_new_people_say_what_differs(folder, everybody, capsys):
     assert "'x0' is missing for 10 people: the median is used." in there
 
 
+def test_decisions_without_columns_name_all_of_them(folder, everybody, capsys):
+    assert run(["train", "data", *ASK, "-s", "sex", "-o", "m.json", "-q"]) == 0
+    capsys.readouterr()
+    for gone, said in (
+        (
+            ["x1"],
+            "odd-x1.parquet, row group 0: There is no feature 'x1'; did you mean 'x0'? The model was trained with it",
+        ),
+        (
+            ["x1", "x2"],
+            "odd-x1x2.parquet, row group 0: The columns 'x1', 'x2' are missing. The model was trained with",
+        ),
+    ):
+        name = f"odd-{''.join(gone)}.parquet"
+        everybody.head(50).drop(columns=gone).to_parquet(name, index=False)
+        text = errors(["predict", "m.json", name, "-o", "odd.csv", "--engine", "local"], capsys)
+        assert said in text
+        assert "add the column" in text
+        assert not (folder / "odd.csv").exists()
+
+
 def test_a_failed_pass_leaves_no_output(folder, everybody, monkeypatch, capsys):
     assert run(["train", "data", *ASK, "-s", "sex", "-o", "m.json", "-q"]) == 0
     data = write(everybody, folder / "changing", files=3, row_group=700)
@@ -335,7 +356,7 @@ def test_bad_data(folder, everybody, capsys, tmp_path):
     broken.loc[[2900, 2903], "x1"] = np.inf
     write(broken, tmp_path / "broken", files=2, row_group=700)
     text = errors(["train", str(tmp_path / "broken"), *ask], capsys)
-    assert "'x1' has 2 values that are missing, NaN or infinite in part-0.parquet, row group 4" in text
+    assert "'x1' has 2 infinite values in part-0.parquet, row group 4" in text
     write(everybody.sort_values(["repaid", "sex"]), tmp_path / "sorted", files=4, row_group=500)
     assert run(["train", str(tmp_path / "sorted"), *ask, "-o", str(tmp_path / "m.json")]) == 0
     write(everybody.assign(repaid="yes"), tmp_path / "one", files=2)

@@ -235,8 +235,6 @@ def predict(options: Mapping[str, Any], model: TabularModel, step: Steps) -> Dec
         taken = [name for name in keep if name in written]
         if taken:
             raise DataError(f"The output has a column {taken[0]!r} already; rename that of the data to keep it.")
-        for column in model.encoder.columns:
-            _find(source, column.name, "feature")
         as_parquet = output.suffix.lower() in (".parquet", ".pq")
         with (
             _stream(output) as stream,

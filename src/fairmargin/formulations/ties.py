@@ -26,10 +26,11 @@ _TIED = 1e-9
 
 def settle_ties(outcome: Outcome, tol: float) -> Outcome:
     """Return the outcome with its intercept where no decision depends on rounding, and the number of ties."""
-    problem = outcome.problem
+    problem, scores = outcome.problem, outcome.solution.scores
     if not problem.design.fit_intercept:
         return outcome  # scores cannot be moved without changing covariances
-    scores = outcome.solution.scores
+    if not len(scores):
+        return outcome  # of partitioned data, where people in the sample show ties
     window = _TIED * (float(np.sqrt(np.mean(scores**2))) or 1.0)
     n_ties = int(np.count_nonzero(np.abs(scores) <= window))
     if n_ties == 0:

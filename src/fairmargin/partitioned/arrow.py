@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
 
-__all__ = ["as_codes", "as_finite_numbers", "as_numbers", "is_category_type", "is_date_type", "is_number_type"]
+__all__ = [
+    "as_codes",
+    "as_finite_numbers",
+    "as_known_numbers",
+    "as_numbers",
+    "is_category_type",
+    "is_date_type",
+    "is_number_type",
+]
 
 Array = NDArray[np.float64]
 
@@ -41,22 +49,33 @@ def as_numbers(column: pa.ChunkedArray) -> Array:
     return np.asarray(column.to_numpy(), dtype=np.float64)
 
 
-def as_finite_numbers(column: pa.ChunkedArray, name: str, place: str, *, feature: bool = True) -> Array:
-    """Return a column as float64; raise where a value is missing, nan or infinite, and say where.
-
-    A column that is not a ``feature`` cannot be left out.
-    """
+def as_known_numbers(column: pa.ChunkedArray, name: str, place: str, missing: float = np.nan) -> Array:
+    """Return a column as float64, ``missing`` where there is no value; raise where one is infinite, and say where."""
     values = as_numbers(column)
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum()
-    if not np.isfinite(total):  # a sum of finite numbers may overflow: look again
-        wrong = int(np.count_nonzero(~np.isfinite(values)))
-        if wrong:
-            what = f"The column {name!r} has {wrong:,} values that are missing, NaN or infinite in {place}"
-            if not feature:
-                raise DataError(f"{what}; fill them in, or remove these rows.")
-            advice = "data read in passes are not imputed: fill them in, or leave the column out."
-            raise DataError(f"{what}; {advice}", field="exclude", suggestion=name)
+    if np.isfinite(total):
+        return values
+    infinite = int(np.count_nonzero(np.isinf(values)))  # a sum of finite numbers may overflow
+    if infinite:
+        raise DataError(
+            f"The column {name!r} has {infinite:,} infinite values in {place}; remove these rows, or leave the "
+            "column out.",
+            field="exclude",
+            suggestion=name,
+        )
+    return values if np.isnan(missing) else np.where(np.isnan(values), missing, values)
+
+
+def as_finite_numbers(column: pa.ChunkedArray, name: str, place: str) -> Array:
+    """Return a column as float64; raise where a value is missing, nan or infinite, and say where."""
+    values = as_numbers(column)
+    wrong = len(values) - int(np.count_nonzero(np.isfinite(values)))
+    if wrong:
+        raise DataError(
+            f"The column {name!r} has {wrong:,} values that are missing, NaN or infinite in {place}; fill them in, "
+            "or remove these rows."
+        )
     return values
 
 

@@ -53,6 +53,7 @@ def fit_frames(estimator: Any, X: Any, y: Any, sample_weight: Any, sensitive_fea
         sensitive=sensitive,
         sample_weight=_WEIGHT if weight else None,
         features=list(features.columns),
+        impute=False,
     )
     study = replace(study, encoder=_as_they_are(study, check_flag(estimator.fit_intercept, "fit_intercept")))
     fit_study(study, estimator)

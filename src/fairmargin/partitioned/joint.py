@@ -1,39 +1,49 @@
-"""Categorical columns counted together: one code for the combination of several small columns.
+"""Products with the encoded rows of a partition, a block of rows at a time.
 
 A pass over coded columns spends its time in gathers and counts, one per column, point and product. Columns with few
 levels are combined into groups of at most 256 combinations: one gather and one count then serve all columns of a
 group, and the sums of the single columns are margins of the table of sums.
+
+Blocks are encoded into the same memory again and again: it stays in the cache, and the operating system need not
+find new pages for every block (on Dask workers, whose allocator returns memory at once, that was a third of a pass).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from fairmargin.categories import CodedMatrix
+from fairmargin.partitioned.reading import CategoryPart, NumberPart
 
-__all__ = ["JointColumns", "JointMatrix", "PullSums", "group_columns"]
+__all__ = ["Block", "Blocks", "CurvatureSums", "Points", "PullSums"]
 
 Array = NDArray[np.float64]
 
 _CELLS = 256  # combinations in a group: its table, and that of two groups (half a megabyte), stay in the cache
+_ROWS = 1 << 13  # rows in a block: temporary arrays of one number per row, 64 KB, stay in the cache
 
 
 class JointColumns:
-    """Some columns with their joint code."""
+    """Some categorical columns that have one code for their combination."""
 
-    def __init__(self, X: CodedMatrix, members: list[int]) -> None:
-        self.shape = tuple(X.sizes[j] + 1 for j in members)
-        self.slices = [slice(X.starts[j], X.starts[j] + X.sizes[j]) for j in members]
+    def __init__(self, members: Sequence[CategoryPart]) -> None:
+        self.members = members
+        self.shape = tuple(part.size + 1 for part in members)
+        self.slices = [slice(part.start, part.start + part.size) for part in members]
         self.size = int(np.prod(self.shape))
-        code = X.codes[members[0]].astype(np.intp)
-        for j, size in zip(members[1:], self.shape[1:], strict=True):
-            code *= size
-            code += X.codes[j]
-        self.code = code
+        strides = [int(np.prod(self.shape[k + 1 :])) for k in range(len(members))]
+        self._steps = [stride * part.positions for stride, part in zip(strides, members, strict=True)]
+
+    def fill(self, code: NDArray[np.intp], rows: slice) -> None:
+        """Write the joint codes of some rows."""
+        first, *others = zip(self._steps, self.members, strict=True)
+        np.take(first[0], first[1].codes[rows], out=code, mode="clip")
+        for steps, part in others:
+            code += steps.take(part.codes[rows], mode="clip")
 
     def table(self, w: Array) -> Array:
         """Return what each combination adds to a score, (size,)."""
@@ -64,143 +74,181 @@ class JointColumns:
         return found
 
 
-@dataclass
-class PullSums:
-    """``Xa' r`` by class at T points, before it is spread over the columns.
+class Block:
+    """Some encoded rows.
 
     Attributes
     ----------
-    numbers : (T, 2, number of numeric columns)
-    groups : list of (T, 2 times the combinations of a group)
-    total : (T, 2)
-        Sums of ``r``.
+    numbers : (q + 1, n)
+        Standardised numbers, and ones for the intercept.
+    codes : list of (n,), one per group of categorical columns
+    rows : slice
+        Which rows of the partition they are.
     """
 
-    numbers: Array
-    groups: list[Array]
-    total: Array
+    def __init__(self, numbers: Array, codes: list[NDArray[np.intp]], rows: slice) -> None:
+        self.numbers, self.codes, self.rows = numbers, codes, rows
 
-    def add(self, other: PullSums) -> PullSums:
-        """Add the sums over other rows."""
-        self.numbers += other.numbers
-        self.total += other.total
-        for mine, more in zip(self.groups, other.groups, strict=True):
-            mine += more
-        return self
+    def take(self, index: NDArray[np.intp], into: Block) -> Block:
+        """Return the rows in another order, in the memory of a block of at least that many rows."""
+        n = len(index)
+        moved = Block(into.numbers[:, :n], [code[:n] for code in into.codes], self.rows)
+        for before, after in zip([*self.numbers[:-1], *self.codes], [*moved.numbers[:-1], *moved.codes], strict=True):
+            np.take(before, index, out=after, mode="clip")  # in range: no look for indices that are not
+        return moved
 
 
-class JointMatrix:
-    """Products with the encoded rows of one partition, ``Xa = [X, 1]`` or ``X`` without an intercept.
+class Blocks:
+    """The encoded rows of one partition, ``Xa = [X, 1]`` or ``X`` without an intercept; iterates over blocks.
 
     Parameters
     ----------
-    X : CodedMatrix
-    up : (n,) of bool
-        Which rows are of the positive class.
+    numbers, categories : sequences of NumberPart and CategoryPart
+    n_rows, n_features : int
     fit_intercept : bool
-    groups : from :func:`group_columns`
-        The categorical columns with their joint codes.
     """
 
     def __init__(
-        self, X: CodedMatrix, up: NDArray[np.bool_], fit_intercept: bool, groups: list[JointColumns]
+        self,
+        numbers: Sequence[NumberPart],
+        categories: Sequence[CategoryPart],
+        n_rows: int,
+        n_features: int,
+        fit_intercept: bool,
     ) -> None:
-        self.X, self.fit_intercept = X, fit_intercept
-        self.p = X.shape[1] + int(fit_intercept)
-        self.up = up.astype(np.float64)
-        self.groups = groups
-        self._by_class = [group.code + group.size * up for group in self.groups]
-        self._known: tuple[Array, list[list[Array]]] | None = None
+        self.parts, self.n_rows, self.fit_intercept = numbers, n_rows, fit_intercept
+        self.places = np.array([part.start for part in numbers], dtype=np.intp)
+        self.p = n_features + int(fit_intercept)
+        self.groups = [JointColumns([categories[j] for j in members]) for members in _pack(categories)]
 
-    def scores(self, thetas: Array, rows: slice) -> Array:
-        """Return the scores of some rows at several points, (T, number of rows), for ``thetas`` (T, p)."""
-        scores = thetas[:, self.X.places] @ self.X.numbers[rows].T
-        if self.fit_intercept:
-            scores += thetas[:, -1:]
-        for group, tables in zip(self.groups, self._tables(thetas), strict=True):
-            code = group.code[rows]
-            for here, table in zip(scores, tables, strict=True):
-                here += table.take(code, mode="clip")  # codes are in range: no look for those that are not
+    def memory(self) -> Block:
+        """Return a block whose content is to be written."""
+        n = min(_ROWS, self.n_rows)
+        codes = [np.empty(n, dtype=np.intp) for _ in self.groups]
+        return Block(np.ones((len(self.parts) + 1, n)), codes, slice(0, n))
+
+    def __iter__(self) -> Iterator[Block]:
+        memory = self.memory()
+        for start in range(0, self.n_rows, _ROWS):
+            rows = slice(start, min(start + _ROWS, self.n_rows))
+            n = rows.stop - start
+            for here, part in zip(memory.numbers, self.parts, strict=False):
+                np.subtract(part.values[rows], part.mean, out=here[:n])
+                here[:n] *= part.factor
+            for code, group in zip(memory.codes, self.groups, strict=True):
+                group.fill(code[:n], rows)
+            yield Block(memory.numbers[:, :n], [code[:n] for code in memory.codes], rows)
+
+
+class Points:
+    """Several points at which blocks are scored.
+
+    Parameters
+    ----------
+    blocks : Blocks
+    thetas : (T, p)
+    """
+
+    def __init__(self, blocks: Blocks, thetas: Array) -> None:
+        intercept = thetas[:, -1:] if blocks.fit_intercept else np.zeros((len(thetas), 1))
+        self.slopes = np.hstack([thetas[:, blocks.places], intercept]).T
+        self.tables = [np.array([group.table(theta) for theta in thetas]).T.copy() for group in blocks.groups]
+        self._scores, self._more = np.empty((2, min(_ROWS, blocks.n_rows), len(thetas)))
+
+    def scores(self, block: Block) -> Array:
+        """Return the scores of a block, (n, T), in memory that the next call writes to."""
+        n = block.numbers.shape[1]
+        scores, more = self._scores[:n], self._more[:n]
+        np.matmul(block.numbers.T, self.slopes, out=scores)
+        for code, table in zip(block.codes, self.tables, strict=True):
+            scores += np.take(table, code, axis=0, out=more, mode="clip")
         return scores
 
-    def _tables(self, thetas: Array) -> list[list[Array]]:
-        """Return what each combination adds to a score, for each group and point; kept for the blocks of a pass."""
-        if self._known is None or self._known[0] is not thetas:
-            self._known = thetas, [[group.table(theta) for theta in thetas] for group in self.groups]
-        return self._known[1]
 
-    def pull_by_class(self, r: Array, rows: slice) -> PullSums:
-        """Return ``Xa' r`` over some rows by class, for ``r`` (T, number of rows).
+class PullSums:
+    """``Xa' r`` at T points, collected block by block."""
 
-        Signs tell classes apart: ``r`` is positive for rows of the positive class only, and negative for others only.
-        """
-        sums = [
-            np.array([_sum(code[rows], here, 2 * group.size) for here in r])
-            for group, code in zip(self.groups, self._by_class, strict=True)
-        ]
-        up, numbers = np.maximum(r, 0.0), self.X.numbers[rows]
-        of_both, of_up = r @ numbers, up @ numbers
-        total, total_up = r.sum(axis=1), up.sum(axis=1)
-        return PullSums(
-            np.stack([of_both - of_up, of_up], axis=1), sums, np.stack([total - total_up, total_up], axis=1)
-        )
+    def __init__(self, blocks: Blocks, n_points: int) -> None:
+        self._blocks = blocks
+        self._numbers = np.zeros((n_points, len(blocks.places) + 1))
+        self._groups = [np.zeros((group.size, n_points)) for group in blocks.groups]
 
-    def expand(self, pull: PullSums) -> Array:
-        """Return sums of pulls by column of ``Xa``, (T, 2, p)."""
-        found = np.zeros((len(pull.total), 2, self.p))
-        found[:, :, self.X.places] = pull.numbers
-        for group, sums in zip(self.groups, pull.groups, strict=True):
-            table = sums.reshape(len(sums), 2, group.size)
-            for here, part in zip(group.slices, group.margins(table), strict=True):
-                found[:, :, here] = part
-        if self.fit_intercept:
-            found[:, :, -1] = pull.total
+    def add(self, block: Block, rows: slice, r: Array) -> None:
+        """Add some rows of a block, for ``r`` (number of rows, T)."""
+        self._numbers += r.T @ block.numbers[:, rows].T
+        for total, code in zip(self._groups, block.codes, strict=True):
+            total += _sums(code[rows], r, len(total))
+
+    def expand(self) -> Array:
+        """Return the sums by column of ``Xa``, (T, p)."""
+        found = np.zeros((len(self._numbers), self._blocks.p))
+        if self._blocks.fit_intercept:
+            found[:, -1] = self._numbers[:, -1]
+        found[:, self._blocks.places] = self._numbers[:, :-1]
+        for group, sums in zip(self._blocks.groups, self._groups, strict=True):
+            for here, part in zip(group.slices, group.margins(np.ascontiguousarray(sums.T)), strict=True):
+                found[:, here] = part
         return found
 
-    def sandwich(self, weights: Array) -> Array:
-        """Return ``Xa' diag(weights) Xa``, (p, p)."""
-        X, places = self.X, self.X.places
-        gram = np.zeros((self.p, self.p))
-        weighted = X.numbers * weights[:, None]
-        gram[np.ix_(places, places)] = X.numbers.T @ weighted
-        tables = [_sum(group.code, weights, group.size) for group in self.groups]
-        for i, group in enumerate(self.groups):
-            products = np.empty((len(places), group.size))
-            for k in range(len(places)):
-                products[k] = _sum(group.code, weighted[:, k], group.size)
+
+class CurvatureSums:
+    """``Xa' diag(weights) Xa``, collected block by block."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+        q = len(blocks.places) + 1
+        self._gram = np.zeros((q, q))
+        self._products = [np.zeros((q, group.size)) for group in blocks.groups]
+        self._pairs = {
+            (i, j): np.zeros(blocks.groups[j].size * group.size)
+            for i, group in enumerate(blocks.groups)
+            for j in range(i)
+        }
+        self._weighted = np.empty((q, min(_ROWS, blocks.n_rows)))
+
+    def add(self, block: Block, weights: Array) -> None:
+        """Add a block of rows."""
+        weighted = np.multiply(block.numbers, weights, out=self._weighted[:, : len(weights)])
+        self._gram += block.numbers @ weighted.T
+        for total, code in zip(self._products, block.codes, strict=True):
+            for here, values in zip(total, weighted, strict=True):
+                here += np.bincount(code, weights=values, minlength=len(here))
+        for (i, j), table in self._pairs.items():
+            joint = block.codes[j] * self._blocks.groups[i].size
+            joint += block.codes[i]
+            np.add.at(table, joint, weights)  # in place: a table of all combinations per block would be much larger
+
+    def expand(self) -> Array:
+        """Return the sums, (p, p)."""
+        blocks = self._blocks
+        gram = np.zeros((blocks.p, blocks.p))
+        places = np.append(blocks.places, blocks.p - 1) if blocks.fit_intercept else blocks.places
+        gram[np.ix_(places, places)] = self._gram[: len(places), : len(places)]
+        for i, (group, products) in enumerate(zip(blocks.groups, self._products, strict=True)):
             for here, part in zip(group.slices, group.margins(products), strict=True):
-                _put(gram, places, here, part)
-            for here, counts in zip(group.slices, group.margins(tables[i]), strict=True):
-                gram[here, here] = np.diag(counts)
-            for first, second, part in group.pairs(tables[i]):
+                _put(gram, places, here, part[: len(places)])
+                gram[here, here] = np.diag(part[-1])  # the last row of numbers is one
+            for first, second, part in group.pairs(products[-1]):
                 _put(gram, first, second, part)
-            for other in self.groups[:i]:
-                self._cross(gram, other, group, weights)
-        if self.fit_intercept:
-            gram[places, -1] = gram[-1, places] = weights @ X.numbers
-            for group, table in zip(self.groups, tables, strict=True):
-                for here, counts in zip(group.slices, group.margins(table), strict=True):
-                    gram[here, -1] = gram[-1, here] = counts
-            gram[-1, -1] = weights.sum()
+            for j, other in enumerate(blocks.groups[:i]):
+                self._cross(gram, other, group, self._pairs[i, j].reshape(other.size, group.size))
         return gram
 
     @staticmethod
-    def _cross(gram: Array, first: JointColumns, second: JointColumns, weights: Array) -> None:
+    def _cross(gram: Array, first: JointColumns, second: JointColumns, table: Array) -> None:
         """Fill in the blocks between the columns of two groups."""
-        code = first.code * second.size + second.code
-        table = _sum(code, weights, first.size * second.size).reshape(first.size, second.size)
         for here, rows in zip(first.slices, first.margins(table.T), strict=True):  # (second.size, levels)
             for there, part in zip(second.slices, second.margins(rows.T), strict=True):
                 _put(gram, here, there, part)
 
 
-def group_columns(X: CodedMatrix) -> list[JointColumns]:
-    """Return the categorical columns in groups that are counted together."""
-    return [JointColumns(X, members) for members in _pack([size + 1 for size in X.sizes])]
-
-
-def _sum(code: NDArray[np.intp], weights: Array, size: int) -> Array:
-    return np.bincount(code, weights=weights, minlength=size).astype(np.float64, copy=False)
+def _sums(code: NDArray[np.intp], values: Array, size: int) -> Array:
+    """Return the sums of values (n, T) by code, (size, T)."""
+    n, width = values.shape
+    if width == 1:
+        return np.bincount(code, weights=values[:, 0], minlength=size)[:, None].astype(np.float64, copy=False)
+    indicators = sparse.csc_array((np.ones(n), code, np.arange(n + 1)), shape=(size, n))
+    return np.asarray(indicators @ values)
 
 
 def _put(gram: Array, first: Any, second: slice, part: Array) -> None:
@@ -208,8 +256,9 @@ def _put(gram: Array, first: Any, second: slice, part: Array) -> None:
     gram[second, first] = part.T
 
 
-def _pack(sizes: list[int]) -> list[list[int]]:
+def _pack(categories: Sequence[CategoryPart]) -> list[list[int]]:
     """Return the columns in groups of at most ``_CELLS`` combinations, small columns first; large ones stay alone."""
+    sizes = [part.size + 1 for part in categories]
     groups: list[list[int]] = []
     cells: list[int] = []
     for j in sorted(range(len(sizes)), key=lambda j: sizes[j]):

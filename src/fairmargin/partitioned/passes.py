@@ -21,7 +21,7 @@ from fairmargin.categories import CodedDesign, CodedMatrix
 from fairmargin.losses import Loss
 from fairmargin.partitioned.compensated import Total
 from fairmargin.partitioned.contract import Engine, Partition, Progress, Source
-from fairmargin.partitioned.joint import JointMatrix, PullSums, group_columns
+from fairmargin.partitioned.joint import Block, Blocks, CurvatureSums, Points, PullSums
 from fairmargin.partitioned.lockstep import Meeting, current_meeting
 from fairmargin.partitioned.reading import Reading, Rows
 
@@ -29,7 +29,7 @@ __all__ = ["NearRows", "Passes", "Request", "Sums"]
 
 Array = NDArray[np.float64]
 
-_BLOCK = 1 << 14  # rows that are worked on at a time: their numbers and temporary arrays stay in the cache
+_NUMBERS = 1 << 13  # losses that are computed at a time: their temporary arrays, 64 KB each, stay in the cache
 
 
 @dataclass(frozen=True)
@@ -222,72 +222,87 @@ class _Evaluate:
     fit_intercept: bool
 
     def __call__(self, partition: Partition) -> list[_Part]:
-        by_prices: dict[int, list[int]] = {}
+        alike: dict[tuple[int, Loss], list[int]] = {}
         for k, request in enumerate(self.requests):
-            by_prices.setdefault(id(request.prices), []).append(k)
+            alike.setdefault((id(request.prices), request.loss), []).append(k)
         table, place = self.reading.load(partition, any(request.prices is not None for request in self.requests))
-        X = self.reading.features(table, place)
-        groups = group_columns(X)
-        found: dict[int, _Part] = {}
-        for which in by_prices.values():
+        reading = self.reading
+        blocks = Blocks(*reading.parts(table, place), table.num_rows, reading.n_features, self.fit_intercept)
+        together = []
+        for which in alike.values():
             requests = [self.requests[k] for k in which]
-            rows = replace(self.reading, prices=requests[0].prices).encode(table, place, X)
-            matrix = JointMatrix(X, rows.y > 0, self.fit_intercept, groups)
-            found |= dict(zip(which, _evaluate_rows(rows, matrix, requests), strict=True))
+            y, _, weight, uniform = replace(reading, prices=requests[0].prices).labelled(table, place)
+            together.append(_AtPoints(blocks, requests, y, weight if uniform is None else uniform))
+        for block in blocks:
+            for points in together:
+                points.add(block)
+        found: dict[int, _Part] = {}
+        for which, points in zip(alike.values(), together, strict=True):
+            found |= dict(zip(which, points.parts(), strict=True))
         return [found[k] for k in range(len(self.requests))]
 
 
-def _evaluate_rows(rows: Rows, matrix: JointMatrix, requests: Sequence[Request]) -> list[_Part]:
-    """Return the sums of one partition at points that see its rows with the same labels and weights."""
-    n, thetas = len(rows.y), np.array([request.theta for request in requests])
-    points = [_AtPoint(rows, request) for request in requests]
-    pull: PullSums | None = None
-    for start in range(0, n, _BLOCK):
-        block = slice(start, min(start + _BLOCK, n))
-        margins = matrix.scores(thetas, block)
-        margins *= rows.y[block]
-        for point, here in zip(points, margins, strict=True):
-            point.add(here, matrix.up[block], block)  # leaves what pulls in the place of the margins
-        found = matrix.pull_by_class(margins, block)
-        pull = found if pull is None else pull.add(found)
-    if pull is None:
-        return [_Part(Total.of(np.zeros((2, 2 + len(theta)))), 0, None) for theta in thetas]
-    return [point.part(matrix, by_class) for point, by_class in zip(points, matrix.expand(pull), strict=True)]
+class _AtPoints:
+    """Sums of one partition at points with one loss and the same labels and weights, collected block by block."""
 
+    def __init__(self, blocks: Blocks, requests: Sequence[Request], y: Array, weight: Array | float) -> None:
+        self.thetas = np.array([request.theta for request in requests])
+        self.y, self.weight, self.loss_of = y, weight, requests[0].loss
+        n_points = len(requests)
+        self.points, self.memory = Points(blocks, self.thetas), blocks.memory()
+        self.loss, self.n_curved = np.zeros((2, n_points)), np.zeros(n_points, dtype=np.intp)
+        self.pull = [PullSums(blocks, n_points) for _ in range(2)]
+        self.curvature = {k: CurvatureSums(blocks) for k, request in enumerate(requests) if request.hessian}
+        self.bend = np.empty((len(self.curvature), self.memory.numbers.shape[1]))
 
-class _AtPoint:
-    """Sums of one partition at one point, collected block by block."""
+    def add(self, block: Block) -> None:
+        """Add a block of rows, those of the negative class first."""
+        is_up = self.y[block.rows] > 0
+        down, up = np.flatnonzero(~is_up), np.flatnonzero(is_up)
+        order, cut = np.concatenate([down, up]), len(down)
+        block = block.take(order, self.memory)
+        weight = None if isinstance(self.weight, float) else self.weight[block.rows][order]
+        scores = self.points.scores(block)
+        for label, rows in enumerate((slice(0, cut), slice(cut, len(order)))):
+            pushed = self._pushed(scores[rows], label, None if weight is None else weight[rows], rows)
+            self.pull[label].add(block, rows, pushed)
+        for sums, bend in zip(self.curvature.values(), self.bend, strict=True):
+            sums.add(block, bend[: len(order)])
 
-    def __init__(self, rows: Rows, request: Request) -> None:
-        self.rows, self.request = rows, request
-        self.loss, self.n_curved = np.zeros(2), 0  # of all rows, and of the positive class
-        self.bend = np.empty(len(rows.y) if request.hessian else 0)
+    def _pushed(self, scores: Array, label: int, weight: Array | None, place: slice) -> Array:
+        """Add the losses of rows of one class; leave ``alpha y`` in the place of their scores, (n, T), and return it.
 
-    def add(self, margins: Array, up: Array, block: slice) -> None:
-        """Add a block of rows; in the place of their margins leave ``alpha y``."""
-        rows = self.rows
-        value, slope, curvature = self.request.loss.derivatives(margins)
-        if rows.uniform is None:
-            value *= rows.loss_weight[block]
-            slope *= rows.loss_weight[block]
-        self.loss += value.sum(), value @ up
-        self.n_curved += len(curvature) if curvature.min() > 0 else int(np.count_nonzero(curvature))
-        np.multiply(slope, rows.y[block], out=margins)
-        np.negative(margins, out=margins)
-        if self.request.hessian:
-            self.bend[block] = curvature if rows.uniform is not None else rows.loss_weight[block] * curvature
+        In pieces whose temporary arrays stay in the cache.
+        """
+        sign = 1.0 if label else -1.0
+        step = max(1, _NUMBERS // scores.shape[1])
+        for start in range(0, len(scores), step):
+            here = scores[start : start + step]
+            here *= sign
+            value, slope, curvature = self.loss_of.derivatives(here)
+            self.n_curved += len(curvature) if curvature.min() > 0 else np.count_nonzero(curvature, axis=0)
+            by_row = np.ones(len(here)) if weight is None else weight[start : start + step]
+            self.loss[label] += by_row @ value
+            if weight is not None:
+                slope, curvature = slope * by_row[:, None], curvature * by_row[:, None]
+            np.multiply(slope, -sign, out=here)
+            first = place.start + start
+            for bend, k in zip(self.bend, self.curvature, strict=True):
+                bend[first : first + len(here)] = curvature[:, k]
+        return scores
 
-    def part(self, matrix: JointMatrix, pull: Array) -> _Part:
-        """Return the sums, given the pull by class."""
-        theta = self.request.theta
-        by_class = np.empty((2, 2 + len(theta)))
-        by_class[:, 0] = self.loss[0] - self.loss[1], self.loss[1]
-        by_class[:, 2:] = pull
-        # sum alpha m = theta' pull, so that the dual terms need no pass over the rows.
-        by_class[:, 1] = by_class[:, 0] + pull @ theta
-        unit = 1.0 if self.rows.uniform is None else self.rows.uniform
-        hessian = Total.of(unit * matrix.sandwich(self.bend)) if self.request.hessian else None
-        return _Part(Total.of(unit * by_class), self.n_curved, hessian)
+    def parts(self) -> list[_Part]:
+        """Return the sums at each point."""
+        pull = np.stack([sums.expand() for sums in self.pull], axis=1)  # (T, 2, p)
+        unit = self.weight if isinstance(self.weight, float) else 1.0
+        found = []
+        for k, (theta, of_point) in enumerate(zip(self.thetas, pull, strict=True)):
+            loss = self.loss[:, k]
+            # sum alpha m = theta' pull, so that the dual terms need no pass over the rows.
+            by_class = np.column_stack([loss, loss + of_point @ theta, of_point])
+            hessian = Total.of(unit * self.curvature[k].expand()) if k in self.curvature else None
+            found.append(_Part(Total.of(unit * by_class), int(self.n_curved[k]), hessian))
+        return found
 
 
 def scores_of(X: CodedMatrix, theta: Array, fit_intercept: bool) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
-from fairmargin.formatting import shorten
+from fairmargin.formatting import people, shorten
 from fairmargin.notions import Compared
 from fairmargin.partitioned.arrow import as_numbers
 from fairmargin.partitioned.compensated import Crosstab
@@ -20,7 +20,7 @@ from fairmargin.sensitive import MISSING_GROUP, Attribute, Sensitive, encode_sen
 from fairmargin.tables.encoding import LARGEST, OTHER, CategoryColumn, NumberColumn, TableEncoder, choose_levels
 from fairmargin.tolerances import EPS
 
-__all__ = ["Census", "FeatureSums", "expand", "fit_encoder", "take_census"]
+__all__ = ["Census", "FeatureSums", "expand", "fit_encoder", "sample_medians", "take_census"]
 
 Array = NDArray[np.float64]
 
@@ -133,11 +133,16 @@ def expand(attribute: Attribute, rows: NDArray[Any]) -> Attribute:
 
 
 def fit_encoder(
-    sums: ScanSums, layout: Layout, *, min_frequency: float = 0.005, max_levels: int = 50
+    sums: ScanSums,
+    layout: Layout,
+    medians: dict[str, float],
+    *,
+    min_frequency: float = 0.005,
+    max_levels: int = 50,
 ) -> TableEncoder:
     """Return the encoding that :meth:`fairmargin.tables.TableEncoder.fit` would learn from all rows.
 
-    The median, which stands in for numbers missing in later data, is that of the sample.
+    ``sums`` have the ``medians`` in the place of missing numbers.
     """
     least = min_frequency if min_frequency >= 1 else max(2.0, min_frequency * sums.n_rows)
     columns: list[NumberColumn | CategoryColumn] = []
@@ -149,7 +154,7 @@ def fit_encoder(
             counts = {str(w): int(n) for w, n in zip(table.rows, table.total.rounded[:, 0], strict=True) if n}
             column, said = choose_levels(name, counts, least, max_levels)
         else:
-            column, said = _fit_number(sums, layout, name)
+            column, said = _fit_number(sums, layout, name, medians[name])
         notes += said
         columns += [] if column is None else [column]
     if not columns:
@@ -157,9 +162,21 @@ def fit_encoder(
     return TableEncoder(tuple(columns), tuple(notes))
 
 
-def _fit_number(sums: ScanSums, layout: Layout, name: str) -> tuple[NumberColumn | None, list[str]]:
-    j = layout.numbers.index(name)
+def sample_medians(sums: ScanSums, layout: Layout) -> dict[str, float]:
+    """Return the median of every column of numbers in the sample, the reference where the sample has no number."""
+    found = {}
+    for name in layout.numbers:
+        values = as_numbers(sums.sample.table[name])
+        known = values[~np.isnan(values)]
+        found[name] = float(np.median(known)) if len(known) else sums.reference[name]
+    return found
+
+
+def _fit_number(sums: ScanSums, layout: Layout, name: str, median: float) -> tuple[NumberColumn | None, list[str]]:
+    j, missing = layout.numbers.index(name), sums.n_missing(name)
     label, reference = shorten(name), sums.reference[name]
+    if missing == sums.n_rows:
+        return None, [f"{label!r} has no values and was left out."]
     low, high = sums.extremes[:, j]
     if max(abs(low + reference), abs(high + reference)) > LARGEST:
         return None, [f"{label!r} holds numbers beyond {LARGEST:g} and was left out."]
@@ -167,8 +184,10 @@ def _fit_number(sums: ScanSums, layout: Layout, name: str) -> tuple[NumberColumn
     spread = float(np.sqrt(max(second - first**2, 0.0)))
     if not high > low or not spread > 0:
         return None, [f"{label!r} is the same for everybody and was left out."]
-    median = float(np.median(as_numbers(sums.sample.table[name])))
-    return NumberColumn(name, median, float(reference + first), spread), []
+    drawn = len(sums.sample.hashes)
+    whose = "" if drawn == sums.n_rows else f" of a sample of {drawn:,} rows"
+    notes = [f"{label!r} is missing for {people(missing)}: the median {median:g}{whose} is used."] if missing else []
+    return NumberColumn(name, median, float(reference + first), spread, missing), notes
 
 
 class FeatureSums:

@@ -7,7 +7,7 @@ never written out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairmargin.categories import CodedMatrix
-from fairmargin.partitioned.arrow import as_codes, as_finite_numbers
+from fairmargin.partitioned.arrow import as_codes, as_finite_numbers, as_known_numbers
 from fairmargin.partitioned.contract import Partition
 from fairmargin.tables.columns import MISSING_GROUP, value_as_text
 from fairmargin.tables.encoding import OTHER, CategoryColumn, NumberColumn
 
-__all__ = ["Reading", "Rows"]
+__all__ = ["CategoryPart", "NumberPart", "Reading", "Rows"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -51,6 +51,36 @@ class Rows:
     def take(self, index: NDArray[np.intp]) -> Rows:
         """Return some of the rows."""
         return Rows(self.X[index], self.y[index], self.people_weight[index], self.loss_weight[index], self.uniform)
+
+
+@dataclass(frozen=True)
+class NumberPart:
+    """A column of numbers of one partition: encoded as ``(values - mean) * factor`` in the feature at ``start``."""
+
+    start: int
+    values: Array
+    mean: float
+    factor: float
+
+
+@dataclass(frozen=True)
+class CategoryPart:
+    """A categorical column of one partition, with indicators in the features from ``start`` on.
+
+    Attributes
+    ----------
+    start, size : int
+        The first feature, and the number of indicators.
+    codes : (n,)
+        Which of the values in the partition each row has.
+    positions : (number of values,)
+        The indicator of each value; ``size`` for the reference, which has none.
+    """
+
+    start: int
+    size: int
+    codes: Codes
+    positions: NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -98,28 +128,27 @@ class Reading:
 
     def encode(self, table: pa.Table, place: str, X: CodedMatrix | None = None) -> Rows:
         """Return the rows of a table; ``X`` are its features, where they are encoded already."""
-        X = self.features(table, place) if X is None else X
+        return Rows(self.features(table, place) if X is None else X, *self.labelled(table, place))
+
+    def labelled(self, table: pa.Table, place: str) -> tuple[Array, Array, Array, float | None]:
+        """Return the labels, weights of people, weights of losses, and the one weight of losses if there is no other.
+
+        With prices, labels and weights are those that remain of a label.
+        """
         y = self.labels(table)
-        if self.prices is not None:
-            return self._priced(table, place, X, y)
         below, above = self.factors
-        if self.weight is None and below == above:
-            weight, of_loss = np.broadcast_to(1.0, len(y)), np.broadcast_to(below, len(y))
-            return Rows(X, y, weight, of_loss, below)
+        if self.weight is None and below == above and self.prices is None:
+            return y, np.broadcast_to(1.0, len(y)), np.broadcast_to(below, len(y)), below
         weight = np.ones(len(y))
         if self.weight is not None:
-            weight = as_finite_numbers(table[self.weight], self.weight, place, feature=False)
-        return Rows(X, y, weight, weight * np.where(y > 0, above, below))
-
-    def _priced(self, table: pa.Table, place: str, X: CodedMatrix, y: Array) -> Rows:
-        """Return the rows with labels and weights that prices have changed."""
-        rows = replace(self, prices=None).encode(table, place, X)
+            weight = as_finite_numbers(table[self.weight], self.weight, place)
+        of_loss = weight * np.where(y > 0, above, below)
+        if self.prices is None:
+            return y, weight, of_loss, None
         cost, label = y.copy(), (y > 0).astype(np.intp)
-        assert self.prices is not None
         for price, code in zip(self.prices, self.group_codes(table), strict=True):
             cost -= price[label, code]
-        weight = rows.loss_weight * np.maximum(np.abs(cost), np.finfo(float).eps)
-        return Rows(rows.X, np.copysign(1.0, cost), rows.people_weight, weight)
+        return np.copysign(1.0, cost), weight, of_loss * np.maximum(np.abs(cost), np.finfo(float).eps), None
 
     def labels(self, table: pa.Table) -> Array:
         """Return the labels as -1 and +1."""
@@ -127,39 +156,47 @@ class Reading:
         signs = np.array([1.0 if value == self.positive else -1.0 for value in values])
         return signs.take(code)
 
-    def features(self, table: pa.Table, place: str) -> CodedMatrix:
-        """Return the encoded features."""
-        n = table.num_rows
-        numbers = [column for column in self.columns if isinstance(column, NumberColumn)]
-        stacked = np.empty((len(numbers), n)).T  # one column after the other in memory
-        places, codes, sizes, starts, start, at = [], [], [], [], 0, 0
+    def parts(self, table: pa.Table, place: str) -> tuple[list[NumberPart], list[CategoryPart]]:
+        """Return the columns of the features as they are in the table, and how they are encoded."""
+        numbers, categories, start = [], [], 0
         for column in self.columns:
             if isinstance(column, NumberColumn):
-                values = as_finite_numbers(table[column.name], column.name, place)
-                np.subtract(values, column.mean, out=stacked[:, at])
-                stacked[:, at] *= 1.0 / column.scale
-                places.append(start)
-                at += 1
+                values = as_known_numbers(table[column.name], column.name, place, column.median)
+                numbers.append(NumberPart(start, values, column.mean, 1.0 / column.scale))
             else:
-                codes.append(code_levels(table[column.name], column))
-                sizes.append(len(column.levels))
-                starts.append(start)
+                codes, positions = code_levels(table[column.name], column)
+                categories.append(CategoryPart(start, len(column.levels), codes, positions))
             start += len(column.features)
-        return CodedMatrix(stacked, np.array(places, dtype=np.intp), codes, sizes, starts)
+        return numbers, categories
+
+    def features(self, table: pa.Table, place: str) -> CodedMatrix:
+        """Return the encoded features."""
+        numbers, categories = self.parts(table, place)
+        stacked = np.empty((len(numbers), table.num_rows)).T  # one column after the other in memory
+        for at, part in enumerate(numbers):
+            np.subtract(part.values, part.mean, out=stacked[:, at])
+            stacked[:, at] *= part.factor
+        return CodedMatrix(
+            stacked,
+            np.array([part.start for part in numbers], dtype=np.intp),
+            [part.positions.astype(np.int32).take(part.codes) for part in categories],
+            [part.size for part in categories],
+            [part.start for part in categories],
+        )
 
     def group_codes(self, table: pa.Table) -> list[NDArray[np.int32]]:
         """Return the code of each row's group, one array per attribute of groups."""
         return [code_values(table[name], values) for name, values in self.groups]
 
 
-def code_levels(column: pa.ChunkedArray, coding: CategoryColumn) -> Codes:
-    """Return the level of each row, and the number of levels for the reference."""
+def code_levels(column: pa.ChunkedArray, coding: CategoryColumn) -> tuple[Codes, NDArray[np.intp]]:
+    """Return which value each row has, and the level of each value: the number of levels for the reference."""
     size = len(coding.levels)
     position = {coding.reference: size} | {level: k for k, level in enumerate(coding.levels)}
     other = position.get(OTHER, size)
     code, values = as_codes(column)
     words = [MISSING_GROUP if value is None else value_as_text(value) for value in values]
-    return np.array([position.get(word, other) for word in words], dtype=np.int32).take(code)
+    return code, np.array([position.get(word, other) for word in words], dtype=np.intp)
 
 
 def code_values(column: pa.ChunkedArray, values: Sequence[Any]) -> Codes:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
-from fairmargin.partitioned.arrow import as_codes, as_finite_numbers, is_number_type
+from fairmargin.partitioned.arrow import as_codes, as_finite_numbers, as_known_numbers, is_number_type
 from fairmargin.partitioned.compensated import Crosstab, Total
 from fairmargin.partitioned.contract import Engine, Partition, Progress, Source
 from fairmargin.partitioned.layout import Layout
@@ -78,12 +78,16 @@ class ScanSums:
         Weighted sums of the numbers less their reference, features by cell.
     moments : Total of shape (2, q)
         Sums and sums of squares of the same, unweighted.
+    missing : Crosstab
+        As ``people``, of the people without a number: rows ("count", feature) and ("weight", feature). All sums are
+        those of the numbers that there are, until ``with_medians`` adds the others.
     extremes : (2, q)
         Least and largest number.
     levels, counts : dict from column to Crosstab
         Weight by level and cell; number of people by level.
     measures : dict from sensitive number to Crosstab
-        Weighted sums of the number (less its reference), alone and times each feature and level, by cell.
+        Weighted sums of the number (less its reference), alone and times each feature and level, by cell; under
+        (feature, "missing") over the people without that feature.
     sample : Sample
     """
 
@@ -92,12 +96,36 @@ class ScanSums:
     people: Crosstab
     numbers: Crosstab
     moments: Total
+    missing: Crosstab
     extremes: Array
     levels: dict[str, Crosstab]
     counts: dict[str, Crosstab]
     measures: dict[str, Crosstab]
     sample: Sample
     reference: dict[str, float] = field(default_factory=dict)
+
+    def n_missing(self, name: str) -> int:
+        """Return how many people have no number in a column."""
+        key = ("count", name)
+        return int(self.missing.at([key], self.missing.columns).sum()) if key in self.missing.rows else 0
+
+    def with_medians(self, medians: dict[str, float]) -> ScanSums:
+        """Return the sums with these numbers in the place of missing ones."""
+        numbers, moments, measures = self.numbers, self.moments, dict(self.measures)
+        for name, median in medians.items():
+            if not self.n_missing(name):
+                continue
+            x = median - self.reference[name]
+            cells, at = self.missing.columns, self.numbers.rows.index(name)
+            count, weight = self.missing.at([("count", name), ("weight", name)], cells)
+            numbers = numbers + Crosstab.of([name], cells, x * weight[None, :])
+            more = np.zeros(moments.value.shape)
+            more[:, at] = x * count.sum(), x**2 * count.sum()
+            moments = moments + Total.of(more)
+            for measure, table in measures.items():
+                pushed = table.at([(name, "missing")], table.columns)
+                measures[measure] = table + Crosstab.of([(name, "")], table.columns, x * pushed)
+        return replace(self, numbers=numbers, moments=moments, measures=measures)
 
 
 @dataclass(frozen=True)
@@ -109,6 +137,7 @@ class _ScanPartition:
     seed: int
     size: int
     share: float
+    impute: bool
 
     def __call__(self, partition: Partition) -> ScanSums:
         layout = self.layout
@@ -119,16 +148,22 @@ class _ScanPartition:
         n_cells = len(cells)
         every = np.ones(len(cell)) if weight is None else weight
         numbers = np.empty((len(layout.numbers), n_cells))
-        moments, extremes = np.zeros((2, len(layout.numbers))), np.empty((2, len(layout.numbers)))
-        extremes[0], extremes[1] = np.inf, -np.inf
-        values: list[Array] = []
+        moments, extremes = np.empty((2, 2, len(layout.numbers)))
+        values: dict[str, Array] = {}
+        missing: dict[str, NDArray[np.bool_]] = {}
+        read = as_known_numbers if self.impute else as_finite_numbers
         for j, name in enumerate(layout.numbers):
-            x = as_finite_numbers(table[name], name, place) - self.reference[name]
-            values.append(x if layout.measures else np.empty(0))
+            x = read(table[name], name, place) - self.reference[name]
+            extremes[:, j] = np.fmin.reduce(x, initial=np.inf), np.fmax.reduce(x, initial=-np.inf)
+            total = x.sum()
+            if np.isnan(total):
+                missing[name] = np.isnan(x)
+                x[missing[name]] = 0.0
+                total = x.sum()
+            if layout.measures:
+                values[name] = x
             numbers[j] = np.bincount(cell, weights=x if weight is None else weight * x, minlength=n_cells)
-            moments[:, j] = x.sum(), x @ x
-            if len(x):
-                extremes[:, j] = x.min(), x.max()
+            moments[:, j] = total, x @ x
         levels, counts, codes = self._count_levels(table, cell, cells, weight, place)
         return ScanSums(
             table.num_rows,
@@ -136,10 +171,11 @@ class _ScanPartition:
             Crosstab.of(("count", "weight"), cells, [_tally(cell, n_cells), _tally(cell, n_cells, weight)]),
             Crosstab.of(layout.numbers, cells, numbers),
             Total.of(moments),
+            _count_missing(missing, cell, cells, weight),
             extremes,
             levels,
             counts,
-            self._measures(table, place, cell, cells, every, values, codes),
+            self._measures(table, place, cell, cells, every, values, missing, codes),
             self._draw(table, place),
         )
 
@@ -167,7 +203,8 @@ class _ScanPartition:
         cell: Codes,
         cells: Sequence[Hashable],
         weight: Array,
-        values: list[Array],
+        values: dict[str, Array],
+        missing: dict[str, NDArray[np.bool_]],
         codes: dict[str, tuple[Codes, list[str]]],
     ) -> dict[str, Crosstab]:
         """Return what the covariances with sensitive numbers need: the number, alone and times every feature."""
@@ -176,9 +213,12 @@ class _ScanPartition:
             pushed = weight * (as_finite_numbers(table[name], name, place) - self.reference[name])
             rows: list[Hashable] = [("", "")]
             sums = [_tally(cell, len(cells), pushed)]
-            for feature, x in zip(self.layout.numbers, values, strict=True):
+            for feature, x in values.items():
                 rows.append((feature, ""))
                 sums.append(_tally(cell, len(cells), pushed * x))
+            for feature, is_missing in missing.items():
+                rows.append((feature, "missing"))
+                sums.append(_tally(cell, len(cells), pushed * is_missing))
             for feature, (code, words) in codes.items():
                 rows += [(feature, word) for word in words]
                 joint = _tally(code * len(cells) + cell, len(words) * len(cells), pushed)
@@ -205,6 +245,7 @@ class _Merge:
         first.people = first.people + second.people
         first.numbers = first.numbers + second.numbers
         first.moments = first.moments + second.moments
+        first.missing = first.missing + second.missing
         low, high = zip(first.extremes, second.extremes, strict=True)
         first.extremes = np.stack([np.minimum(*low), np.maximum(*high)])
         for kind in ("levels", "counts", "measures"):
@@ -224,9 +265,10 @@ def scan(
     *,
     sample_size: int,
     seed: int = 0,
+    impute: bool = True,
     progress: Progress | None = None,
 ) -> tuple[ScanSums, Layout]:
-    """Read all rows once.
+    """Read all rows once; unless ``impute``, a missing number is an error.
 
     Returns the sums and the layout, in which sensitive numbers with few different values are groups.
     """
@@ -239,7 +281,7 @@ def scan(
     share = 1.0
     if all(n is not None for n in known) and rows > sample_size:
         share = min(1.0, (_SPARE * sample_size + 1000) / rows)
-    task = _ScanPartition(layout, reference, seed, sample_size, share)
+    task = _ScanPartition(layout, reference, seed, sample_size, share, impute)
     sums = engine.reduce(task, partitions, _Merge(sample_size), progress=progress)
     if sums.n_rows == 0:
         raise DataError("The data have no rows.")
@@ -258,12 +300,25 @@ def _look_at_first(partitions: Sequence[Partition], layout: Layout) -> tuple[Lay
         if table.num_rows:
             break
     place = partition.place
-    values = {name: as_finite_numbers(table[name], name, place) for name in names}
-    reference = {name: float(np.mean(x)) if len(x) else 0.0 for name, x in values.items()}
+    values = {name: as_known_numbers(table[name], name, place) for name in names}
+    reference = {name: float(np.nanmean(x)) if np.any(x == x) else 0.0 for name, x in values.items()}
     few = [name for name in layout.measures if len(np.unique(values[name])) <= _FEW]
     groups = tuple(name for name in layout.sensitive if name in layout.groups or name in few)
     measures = tuple(name for name in layout.measures if name not in few)
     return replace(layout, groups=groups, measures=measures), reference
+
+
+def _count_missing(
+    missing: dict[str, NDArray[np.bool_]], cell: Codes, cells: Sequence[Hashable], weight: Array | None
+) -> Crosstab:
+    """Return how many people in each cell have no number, and their weight, for columns in which some have none."""
+    rows: list[Hashable] = []
+    sums = []
+    for name, which in missing.items():
+        rows += [("count", name), ("weight", name)]
+        of_people = None if weight is None else weight[which]
+        sums += [_tally(cell[which], len(cells)), _tally(cell[which], len(cells), of_people)]
+    return Crosstab.of(rows, cells, np.array(sums).reshape(len(rows), len(cells)))
 
 
 def _weights(table: pa.Table, layout: Layout, place: str) -> Array | None:

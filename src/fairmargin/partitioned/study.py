@@ -17,7 +17,7 @@ from fairmargin.partitioned.arrow import as_numbers
 from fairmargin.partitioned.contract import Engine, Source
 from fairmargin.partitioned.layout import Layout, make_layout
 from fairmargin.partitioned.passes import Passes, design_of
-from fairmargin.partitioned.prepare import Census, FeatureSums, expand, fit_encoder, take_census
+from fairmargin.partitioned.prepare import Census, FeatureSums, expand, fit_encoder, sample_medians, take_census
 from fairmargin.partitioned.problem import PartitionedProblem, RemoteDesign
 from fairmargin.partitioned.reading import Reading, Rows
 from fairmargin.partitioned.scan import ScanSums, scan
@@ -246,11 +246,13 @@ def prepare(
     max_levels: int = 50,
     sample_size: int = 1_000_000,
     seed: int = 0,
+    impute: bool = True,
     progress: Report | None = None,
 ) -> PartitionedStudy:
     """Scan partitioned data: one pass, after which any number of classifiers can be trained.
 
-    Parameters as in :func:`fairmargin.partitioned.fit`.
+    Parameters as in :func:`fairmargin.partitioned.fit`. Missing numbers are replaced by the median of the sample;
+    unless ``impute``, they raise an error.
     """
     check_count(sample_size, "sample_size")
     layout = make_layout(
@@ -267,7 +269,9 @@ def prepare(
         if progress is not None:
             progress("scan", done, total)
 
-    sums, layout = scan(source, layout, engine, sample_size=sample_size, seed=seed, progress=report)
-    census = take_census(sums, layout)
-    encoder = fit_encoder(sums, layout, min_frequency=min_frequency, max_levels=max_levels)
+    how: dict[str, Any] = {"sample_size": sample_size, "seed": seed, "impute": impute}
+    sums, layout = scan(source, layout, engine, progress=report, **how)
+    census, medians = take_census(sums, layout), sample_medians(sums, layout)
+    sums = sums.with_medians(medians)
+    encoder = fit_encoder(sums, layout, medians, min_frequency=min_frequency, max_levels=max_levels)
     return PartitionedStudy(source, engine, layout, encoder, census, sums, progress)

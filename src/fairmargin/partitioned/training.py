@@ -33,7 +33,8 @@ __all__ = ["check_estimator", "fit", "fit_study", "make_model", "open_source", "
 
 Array = NDArray[np.float64]
 
-_SUPPORTED = (type(None), CovarianceBound, CovariancePenalty, LossBound, IndividualLossBound, PRuleBound)
+_COMBINED = (CovarianceBound, CovariancePenalty, LossBound)
+_SUPPORTED = (type(None), *_COMBINED, IndividualLossBound, PRuleBound)
 
 
 def fit(
@@ -171,16 +172,16 @@ def check_estimator(estimator: Any) -> None:
     constraint = estimator._constraint()
     if not _needs_sums_only(constraint):
         raise ValueError(
-            f"The constraint {constraint!r} needs all rows in memory; partitioned data support CovarianceBound, also "
-            "several of them, CovariancePenalty, LossBound(norm='max'), IndividualLossBound and PRuleBound without a "
-            f"confidence. {_instead_of(constraint)}"
+            f"The constraint {constraint!r} needs all rows in memory; partitioned data support CovarianceBound, "
+            "CovariancePenalty and LossBound(norm='max'), also lists of these, and on its own an "
+            f"IndividualLossBound, or a PRuleBound without a confidence. {_instead_of(constraint)}"
         )
 
 
 def _needs_sums_only(constraint: Constraint | None) -> bool:
     """Return whether passes can answer a constraint: from sums over the rows, and a few of them."""
     if isinstance(constraint, Several):
-        return all(isinstance(one, CovarianceBound) for one in constraint.constraints)
+        return all(isinstance(one, _COMBINED) and _needs_sums_only(one) for one in constraint.constraints)
     is_supported = isinstance(constraint, _SUPPORTED) and getattr(constraint, "norm", "max") == "max"
     return is_supported and getattr(constraint, "confidence", None) is None
 

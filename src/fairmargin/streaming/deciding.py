@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import IO, Any
 
+import pandas as pd
 import pyarrow as pa
 
 from fairmargin.exceptions import DataError
@@ -58,6 +59,8 @@ def decide(
         Columns that moved each decision most.
     progress : callable, optional
     """
+    with _naming(source.partitions[0].place):
+        model.encoder.check_columns(pd.DataFrame(columns=list(source.schema.names)))
     task = _Decide(replace(model, facts={}), tuple(keep), n_reasons)
 
     def merge(first: Decided, second: Decided) -> Decided:
@@ -84,10 +87,8 @@ class _Decide:
         needed = [*(column.name for column in model.encoder.columns), *self.keep]
         table = partition.load(list(dict.fromkeys(needed)))
         frame = table.to_pandas()
-        try:
+        with _naming(partition.place):
             result = model.decide(frame)
-        except DataError as error:
-            raise DataError(f"{partition.place}: {error}") from None
         accepted = int((result["decision"] == model.labels[1]).sum())
         if self.n_reasons:
             result = result.join(model.reasons(frame, self.n_reasons))
@@ -96,6 +97,15 @@ class _Decide:
             decided = decided.add_column(0, name, _plain(table[name]))
         different = model.encoder.count_different(frame)
         return Decided(decided, table.num_rows, accepted, +different)
+
+
+@contextmanager
+def _naming(place: str) -> Iterator[None]:
+    """Say in errors where the data are."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{place}: {error}", field=error.field) from None
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
-from fairmargin.partitioned.arrow import as_finite_numbers
+from fairmargin.partitioned.arrow import as_known_numbers
 from fairmargin.partitioned.contract import Partition, Source
 from fairmargin.partitioned.scan import hash_rows
 from fairmargin.streaming.cells import cell_codes
@@ -115,7 +115,7 @@ class RegroupedPartition:
         table = self.inner.load(list(dict.fromkeys(needed)))
         for name in self.finite:
             if name in columns:  # of everybody: an error after the training would come late for those held out
-                as_finite_numbers(table[name], name, self.place)
+                as_known_numbers(table[name], name, self.place)
         n, found = table.num_rows, {}
         held_out = np.zeros(n, dtype=bool) if self.split is None else self.split.mask(self.place, n)
         for name in columns:
@@ -151,7 +151,7 @@ class RegroupedSource:
     known : sequence of str
         Columns without which a row is left out: the target and, if so asked, sensitive ones.
     split : Split, optional
-    finite : columns of numbers that must be finite for everybody, on whatever side of the split
+    finite : columns of numbers that must not be infinite for anybody, on whatever side of the split
     """
 
     def __init__(

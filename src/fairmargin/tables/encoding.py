@@ -280,7 +280,7 @@ class TableEncoder:
 
     def transform(self, frame: pd.DataFrame) -> Array:
         """Return the matrix of a frame, shape (n, number of features)."""
-        self._check_columns(frame)
+        self.check_columns(frame)
         X = np.zeros((len(frame), len(self.feature_names)))
         start = 0
         for column in self.columns:
@@ -289,7 +289,7 @@ class TableEncoder:
             start = stop
         return X
 
-    def _check_columns(self, frame: pd.DataFrame) -> None:
+    def check_columns(self, frame: pd.DataFrame) -> None:
         """Name all columns that are missing at once; of a single one :func:`find_column` says more."""
         missing = [column.name for column in self.columns if column.name not in frame.columns]
         listed = ", ".join(repr(shorten(name, 30)) for name in missing)
@@ -307,7 +307,7 @@ class TableEncoder:
         """Return the same matrix, with categories as codes where there are so many that they would take long."""
         if len(self.feature_names) <= _MOST_WRITTEN_OUT:
             return self.transform(frame)
-        self._check_columns(frame)
+        self.check_columns(frame)
         numbers, places, codes, sizes, starts, start = [], [], [], [], [], 0
         for column in self.columns:
             values = frame[find_column(frame, column.name, "feature")]

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from types import TracebackType
+from typing import Any
 
-from threadpoolctl import threadpool_limits
+import scipy.linalg  # noqa: F401  (loads the libraries that the controller below is to find)
+from threadpoolctl import ThreadpoolController
 
 __all__ = ["one_blas_thread"]
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    """Return the BLAS libraries of this process: looking for them takes milliseconds, too long for every task."""
+    return ThreadpoolController()
 
 
 class _OneBlasThread:
@@ -20,12 +29,12 @@ class _OneBlasThread:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._limits: threadpool_limits | None = None
+        self._limits: Any = None
 
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
-                self._limits = threadpool_limits(1, user_api="blas")
+                self._limits = _libraries().limit(limits=1, user_api="blas")
             self._inside += 1
 
     def __exit__(
