@@ -42,6 +42,7 @@ from fairmargin.partitioned.prule import (
 )
 from fairmargin.partitioned.solver import SAMPLE, solve_together
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, prepare
+from fairmargin.partitioned.ties import settle
 from fairmargin.partitioned.training import check_estimator, open_source
 from fairmargin.problem import Solution
 from fairmargin.solvers import Start
@@ -159,11 +160,11 @@ def trace_study(
     free = task.solve(task.problem.unconstrained())
     path = Path(task, free, task.problem.rows @ free.theta)
     solutions = [path.free, *_solve_points(posed, path, free, factors[1:])]
-    thetas = [s.theta for s in solutions]
+    outcomes = [settle(posed, Outcome(s, path.problem(t), free)) for s, t in zip(solutions, factors, strict=True)]
+    thetas = [outcome.solution.theta for outcome in outcomes]
     counted = posed.passes.rates(thetas, [np.zeros(1)] * len(thetas))
     notion = shown.estimator.constraint.notion
     bounds = [CovarianceBound(round(t, 12), relative=True, notion=notion) for t in factors]
-    outcomes = [Outcome(s, path.problem(t), free) for s, t in zip(solutions, factors, strict=True)]
     made = _assemble(study, posed, shown, [{"factor": t} for t in factors], bounds, outcomes, counted, counted[0])
     warn_unless_solved(max((s.certificate for s in solutions), key=lambda c: (c.status != "solved", c.gap)), task.tol)
     return made
