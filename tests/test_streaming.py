@@ -229,20 +229,14 @@ def test_decisions_without_columns_name_all_of_them(folder, everybody, capsys):
     assert run(["train", "data", *ASK, "-s", "sex", "-o", "m.json", "-q"]) == 0
     capsys.readouterr()
     for gone, said in (
-        (
-            ["x1"],
-            "odd-x1.parquet, row group 0: There is no feature 'x1'; did you mean 'x0'? The model was trained with it",
-        ),
-        (
-            ["x1", "x2"],
-            "odd-x1x2.parquet, row group 0: The columns 'x1', 'x2' are missing. The model was trained with",
-        ),
+        (["x1"], "row group 0: There is no feature 'x1'; the columns are x0, x2"),
+        (["x1", "x2"], "row group 0: The columns 'x1', 'x2' are missing."),
     ):
         name = f"odd-{''.join(gone)}.parquet"
         everybody.head(50).drop(columns=gone).to_parquet(name, index=False)
         text = errors(["predict", "m.json", name, "-o", "odd.csv", "--engine", "local"], capsys)
-        assert said in text
-        assert "add the column" in text
+        assert f"{name}, {said}" in text
+        assert "The model was trained with" in text
         assert not (folder / "odd.csv").exists()
 
 
