@@ -160,7 +160,8 @@ def test_one_executor_gives_the_coefficients_of_two(spark_session, data):
         assert train(data, spark_session).tobytes() == expected.tobytes()
         assert context.getExecutorMemoryStatus().size() - 1 == 1
     finally:
-        context.requestExecutors(1)
+        nothing = spark_session.sparkContext._jvm.PythonUtils.toScalaMap({})  # about where tasks should run
+        context.requestTotalExecutors(2, 0, nothing)
         wait_for_executors(context, 2)
 
 
