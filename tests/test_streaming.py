@@ -234,10 +234,10 @@ def test_decisions_without_columns_name_all_of_them(folder, everybody, capsys):
     ):
         name = f"odd-{''.join(gone)}.parquet"
         everybody.head(50).drop(columns=gone).to_parquet(name, index=False)
-        text = errors(["predict", "m.json", name, "-o", "odd.csv", "--engine", "local"], capsys)
+        text = errors(["predict", "m.json", name, "-o", "nothing.csv", "--engine", "local"], capsys)
         assert f"{name}, {said}" in text
         assert "The model was trained with" in text
-        assert not (folder / "odd.csv").exists()
+        assert not (folder / "nothing.csv").exists()
 
 
 def test_a_failed_pass_leaves_no_output(folder, everybody, monkeypatch, capsys):
