@@ -229,7 +229,7 @@ class Problem:
 
     def is_feasible(self, theta: Array, slack: float = 1.0) -> bool:
         """Whether every row of A is within its bounds, up to ``slack`` times rounding (:data:`ROUNDING_ROOM`)."""
-        return bool(np.all(self._missed(self.rows @ theta) <= slack * self.room(theta)))
+        return not self.n_rows or bool(np.all(self._missed(self.rows @ theta) <= slack * self.room(theta)))
 
     def _missed(self, value: Array) -> Array:
         return np.maximum(value - self.upper, self.lower - value)
@@ -240,9 +240,15 @@ class Problem:
         A share of the size of its terms, or the rounding of terms that move scores by 1: constraints may force all of
         them to zero.
         """
+        size, least = self._room_at_zero
+        return ROUNDING_ROOM * (size @ np.abs(theta)) + least
+
+    @cached_property
+    def _room_at_zero(self) -> tuple[Array, Array]:
+        """``|A|``, and the part of :meth:`room` that does not depend on ``theta``."""
         bound = np.maximum(_finite_size(self.lower), _finite_size(self.upper))
         size, eps = np.abs(self.rows), np.finfo(float).eps
-        return ROUNDING_ROOM * (size @ np.abs(theta) + bound) + eps * (size @ (1.0 / self.design.scale))
+        return size, ROUNDING_ROOM * bound + eps * (size @ (1.0 / self.design.scale))
 
     def radius(self, theta: Array) -> Array:
         """Return ``R``, how far the certificate reaches in coordinates without a penalty."""
@@ -262,15 +268,18 @@ class Problem:
         For a smooth loss ``alpha`` must be :meth:`dual_variables` of these very scores, which makes Fenchel's
         inequality an equality; for the hinge loss any ``0 <= alpha <= c`` will do.
         """
-        dual = self.weight * self.loss.dual_terms(self.y * scores, alpha / self.weight)
-        return self.sum_up(float(dual.sum()), alpha, self.design.rmatvec(alpha * self.y), dual)
+        terms = float(self.weight @ self.loss.dual_terms(self.y * scores, alpha / self.weight))
+        signed = alpha * self.y
+        return self.sum_up(terms, signed, scores, self.design.rmatvec(signed))
 
-    def sum_up(self, terms: float, alpha: Array, pull: Array, dual: Array) -> DualSums:
-        """Return the sums of dual variables whose terms ``dual`` (N,), their total and whose pull are known."""
-        up = alpha * (self.y > 0)
-        heaviest = np.array([np.argmax(alpha - up), np.argmax(up)])
-        worth = dual[heaviest] - self.weight[heaviest] * self.loss.infimum
-        return DualSums(terms, pull, heaviest, alpha[heaviest], worth, self.design.rows(heaviest))
+    def sum_up(self, terms: float, signed: Array, scores: Array, pull: Array) -> DualSums:
+        """Return the sums of dual variables, as ``signed = alpha y``, whose terms and pull are known."""
+        heaviest = np.array([np.argmin(signed), np.argmax(signed)])
+        y, weight = self.y[heaviest], self.weight[heaviest]
+        terms_of = self.loss.of(heaviest).dual_terms(y * scores[heaviest], y * signed[heaviest] / weight)
+        push = np.maximum((-1.0, 1.0) * signed[heaviest], 0.0)  # 0 for a class without a row
+        worth = weight * (terms_of - self.loss.infimum)
+        return DualSums(terms, pull, heaviest, push, worth, self.design.rows(heaviest))
 
     def dual_bound(self, theta: Array, multipliers: Array, sums: DualSums) -> float:
         """Return ``D`` at the dual variables behind ``sums``, one of them scaled down for the intercept."""

@@ -49,6 +49,8 @@ class Compared:
         return np.hstack([self._deviation(columns, c) for c in self.conditions])
 
     def _deviation(self, columns: Array, condition: Condition) -> Array:
+        if np.all(condition.counts):
+            return centre(columns, self.weight) * condition.sign[:, None]
         chosen = np.flatnonzero(condition.counts)
         found = np.zeros_like(columns)
         found[chosen] = centre(columns[chosen], self.weight[chosen]) * condition.sign[chosen, None]

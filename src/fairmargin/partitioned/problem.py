@@ -159,7 +159,7 @@ class PassOracle:
             _NONE,
             _NONE,
             _NONE,
-            _NONE,
+            float(sums.loss.sum()),
             float(sums.loss.sum()) + problem.penalty(theta),
             sums.n_curved,
             problem.penalty_gradient(theta) - pull,

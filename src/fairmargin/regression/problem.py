@@ -3,11 +3,11 @@
     minimise over theta   sum_i c_i rho(t_i - (Xa theta)_i) + 1/2 sum_j rho_j theta_j^2
     subject to            lower <= A theta <= upper
 
-Three things differ. First, the dual variables have either sign, so that the row that is scaled down for an
-unpenalised intercept is the one with the largest or the least ``alpha``. Second, a loss of zero is an exact fit and
-not a sign of separable data. Third, targets may be fitted so closely that the objective is smaller than the rounding
-errors of the dual terms, which are as large as the objective at ``theta = 0``: gaps are relative to the objective or,
-if that is larger, to :data:`LEAST_SHARE` of the one at zero.
+The dual variables have either sign, so that the row that is scaled down for an unpenalised intercept is the one with
+the largest or the least ``alpha``. Two things differ. First, a loss of zero is an exact fit and not a sign of
+separable data. Second, targets may be fitted so closely that the objective is smaller than the rounding errors of the
+dual terms, which are as large as the objective at ``theta = 0``: gaps are relative to the objective or, if that is
+larger, to :data:`LEAST_SHARE` of the one at zero.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.problem import DualSums, Problem
+from fairmargin.problem import Problem
 from fairmargin.regression.losses import PinballLoss, ResidualLoss
 from fairmargin.tolerances import TINY
 
@@ -31,12 +31,6 @@ LEAST_SHARE = 1e-6  # with a tolerance of 1e-9 this leaves 1e-15 of the terms of
 @dataclass(frozen=True)
 class RegressionProblem(Problem):
     """Frozen data of one regression; see the module for what differs from classification."""
-
-    def sum_up(self, terms: float, alpha: Array, pull: Array, dual: Array) -> DualSums:
-        """Return the sums of dual variables; the heaviest rows are those of least and of largest ``alpha``."""
-        heaviest = np.array([np.argmin(alpha), np.argmax(alpha)])
-        push = np.maximum(alpha[heaviest] * (-1.0, 1.0), 0.0)
-        return DualSums(terms, pull, heaviest, push, dual[heaviest], self.design.rows(heaviest))
 
     def gap_unit(self, value: float) -> float:
         """Return what gaps are relative to."""

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.losses import Loss
 from fairmargin.problem import DualSums, Problem
 
 __all__ = ["Point", "add_gradient", "centre_intercept", "evaluate", "objective_rounding"]
@@ -26,9 +25,10 @@ class Point:
     Attributes
     ----------
     theta : (p,)
-    scores, losses, alpha, curvature : (N,)
-        ``Xa theta``, ``l(m_i)``, ``-c_i l'(m_i)`` and ``l''(m_i)``.
-    objective : float
+    scores, alpha, curvature : (N,)
+        ``Xa theta``, ``-c_i l'(m_i)`` and ``l''(m_i)``.
+    loss, objective : float
+        ``sum_i c_i l(m_i)``, and ``L``: that and the penalty.
     n_curved : int
         Rows with ``l'' > 0``.
     gradient : (p,)
@@ -39,9 +39,9 @@ class Point:
 
     theta: Array
     scores: Array
-    losses: Array
     alpha: Array
     curvature: Array
+    loss: float
     objective: float
     n_curved: int
     gradient: Array = field(default_factory=lambda: np.empty(0))
@@ -66,36 +66,25 @@ def objective_rounding(objective: float, precision: Any = float) -> float:
 def evaluate(problem: Problem, theta: Array, scores: Array) -> Point:
     """Return the point without its gradient: no pass over the data."""
     n = len(scores)
-    if n <= _BLOCK:
-        losses, alpha, curvature = _losses(problem.loss, problem.y, problem.weight, scores)
-        total = float(problem.weight @ losses)
-    else:
-        losses, alpha, curvature, total = *(np.empty_like(scores) for _ in range(3)), 0.0
-        for start in range(0, n, _BLOCK):
-            block = slice(start, start + _BLOCK)
-            weight = problem.weight[block]
-            losses[block], alpha[block], curvature[block] = _losses(
-                problem.loss.of(block), problem.y[block], weight, scores[block]
-            )
-            total += float(weight @ losses[block])
+    alpha, curvature, total = np.empty_like(scores), np.empty_like(scores), 0.0
+    for start in range(0, n, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        weight = problem.weight[block]
+        value, slope, curvature[block] = problem.loss.of(block).derivatives(problem.y[block] * scores[block])
+        np.multiply(slope, -weight, out=alpha[block])
+        total += float(weight @ value)
     n_curved = n if curvature.min() > 0 else int(np.count_nonzero(curvature))
-    return Point(theta, scores, losses, alpha, curvature, total + problem.penalty(theta), n_curved)
-
-
-def _losses(loss: Loss, y: Array, weight: Array, scores: Array) -> tuple[Array, Array, Array]:
-    value, slope, curvature = loss.derivatives(y * scores)
-    slope *= weight
-    return value, np.negative(slope, out=slope), curvature
+    return Point(theta, scores, alpha, curvature, total, total + problem.penalty(theta), n_curved)
 
 
 def add_gradient(problem: Problem, point: Point, with_dual: bool) -> Point:
     """Add the gradient and, ``with_dual``, the sums behind a dual bound: one pass over the data."""
-    pull = problem.design.rmatvec(point.alpha * problem.y)
+    signed = point.alpha * problem.y
+    pull = problem.design.rmatvec(signed)
     point.gradient = problem.penalty_gradient(point.theta) - pull
     if with_dual:
         # Fenchel's equality: -c l*(-a) = c l(m) + alpha m at a = -l'(m).
-        dual = problem.weight * point.losses + point.alpha * (problem.y * point.scores)
-        point.dual = problem.sum_up(float(dual.sum()), point.alpha, pull, dual)
+        point.dual = problem.sum_up(point.loss + float(signed @ point.scores), signed, point.scores, pull)
     return point
 
 

@@ -43,8 +43,8 @@ class Candidate:
     ----------
     path : str
         Name of the family.
-    point : float, pandas.Series or None
-        Where on the family it is, as ``path_point_`` shows it.
+    point : float, (K,) or None
+        Where on the family it is: a number, or the prices.
     pose : callable
         Writes down the candidate's convex problem, given data, loss and penalty.
     solution : Solution
@@ -137,7 +137,12 @@ class DecisionFamily:
         self._prices = np.vstack([self._prices, prices])
         self._solved.append((solution.theta, solution.hessian))
         solution = replace(solution, multipliers=np.zeros(self.task.problem.n_rows))
-        return Candidate(self.name, self.compared.series(prices, "price"), pose, solution)
+        return Candidate(self.name, prices, pose, solution)
+
+    def one_price(self) -> Prices:
+        """Return the candidates by the price of the only gap, positive where it closes that gap."""
+        rate, rest = self.rates(self.free.scores)
+        return Prices(self, np.where(rate < rest, -1.0, 1.0))
 
     def _start(self, prices: Array) -> Start:
         """Start at the solution of the nearest prices; for a single price, on the line through the nearest two."""

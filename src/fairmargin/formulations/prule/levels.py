@@ -200,7 +200,7 @@ class LevelSearch:
         for level in range(len(self.levels)):
             for entry in self._finalists(level)[:1]:
                 if entry.candidate.path == DecisionFamily.name:
-                    found[id(entry)] = entry.candidate.point.to_numpy()
+                    found[id(entry)] = entry.candidate.point
         return list(found.values())
 
     def _unconstrained(self) -> _Entry:

@@ -79,7 +79,7 @@ def make_outcome(task: Task, judge: Judge, best: Found, free: Solution) -> PRule
         p_rule=p_rule,
         cv_score=cv_score,
         path=found.path,
-        path_point=found.point,
+        path_point=task.columns.series(found.point, "price") if np.ndim(found.point) else found.point,
         path_certificate=proof,
         intercept_shift=-best.cut.threshold,
         judge=judge,

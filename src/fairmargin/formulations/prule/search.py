@@ -57,9 +57,10 @@ _FEW = 1_000_000  # entries of the design up to which a solve takes milliseconds
 _CLOSE = (
     1e-4  # relative gap of the search there: decisions are nearly those of the exact solution, a step or two sooner
 )
-_STEP = 0.25  # of the first look along a family; half of that where solves are fast
+STEP = 0.25  # of the first look along a family
 _HALVINGS = 3  # of the step around the best point of a family
-_FARTHEST = 1.5  # price up to which to look; from 1 on, two equal groups outweigh the labels
+_UNIT = STEP / 2 ** (2 * _HALVINGS)  # of prices that close gaps
+FARTHEST = 2.5  # price up to which to look; from 1 on, two equal groups outweigh the labels, on Bank it takes 2.1
 _SOLVES = 75  # per stage of the search in several prices; with six on Adult the best came as late as the 58th
 _FINALISTS = 3  # candidates per family that are solved exactly at most
 _CORNERS = (0.1, 1.0)  # widths of a rounded hinge loss: nearly the hinge loss, and rounded over the whole margin
@@ -198,7 +199,6 @@ class _Walk:
 
     def __init__(self, judge: Judge, few: bool, least: float = 0.0) -> None:
         self.judge, self.few, self.least = judge, few, least
-        self.step = _STEP / 2 if few else _STEP
         # By how much a rough accuracy may be off, or grow in a closer look: about the standard error of an accuracy.
         self.reserve = 0.5 / np.sqrt(len(judge.people.weight))
         self.found: list[Found] = []  # the most accurate first
@@ -232,36 +232,57 @@ class _Walk:
         self.found = sorted([*self.found, found], key=lambda f: -f.accuracy)[:_FINALISTS]  # each holds N scores
         return found.accuracy, ceiling
 
-    def along(
-        self,
-        family: Family,
-        grid: Iterable[float],
-        step: float | None = None,
-        known: dict[float, float] | None = None,
-    ) -> None:
-        """Judge a family on a grid for as long as its ceiling is worthwhile, then halve the step around the best.
+    def along(self, family: Family, grid: Iterable[float], seen: dict[float, float] | None = None) -> None:
+        """Judge a family on a grid for as long as its ceiling is worthwhile, then ever closer around the best.
 
-        ``known`` are accuracies of points that were judged before.
+        ``seen`` are the accuracies of points that were judged before.
         """
-        accuracy = dict(known or {})
+        accuracy = dict(seen or {})
 
         def look(t: float) -> float:
-            if t not in accuracy:
-                accuracy[t], ceiling = self.judged(family.at(t))
-                return ceiling
-            return np.inf
+            if t in accuracy:
+                return np.inf
+            accuracy[t], ceiling = self.judged(family.at(t))
+            return ceiling
 
         for t in grid:
             if look(float(t)) < self.worthwhile:
                 break
-        step = self.step if step is None else step
         for _ in range(_HALVINGS):
             if not accuracy or max(accuracy.values()) < self.worthwhile:
                 break
-            step /= 2.0
-            best = max(accuracy, key=lambda t: accuracy[t])
-            look(best - step)
-            look(best + step)
+            for t in halfway(accuracy):
+                look(t)
+
+    def close_gap(self, family: Family) -> dict[float, float]:
+        """Return the accuracies of points on the way to where a family's own decisions just keep the rule.
+
+        By steps, and then by bisection.
+        """
+        accuracy: dict[float, float] = {}
+
+        def keeps(t: float) -> bool:
+            candidate = family.at(t)
+            accuracy[t], ceiling = self.judged(candidate)
+            return ceiling < self.worthwhile or self.judge.keeps(candidate.solution.scores)
+
+        low, high = 0.0, STEP
+        while not keeps(high) and high < FARTHEST:
+            low, high = high, high + STEP
+        while high - low > STEP / 2 ** (_HALVINGS + 1):
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if keeps(middle) else (middle, high)
+        return accuracy
+
+
+def halfway(accuracy: dict[float, float]) -> list[float]:
+    """Return the points halfway between the most accurate one and its neighbours; beyond the last, as far as before."""
+    points = sorted(accuracy)
+    best = max(points, key=lambda t: accuracy[t])
+    k = points.index(best)
+    left = best - points[k - 1] if k > 0 else STEP
+    right = points[k + 1] - best if k + 1 < len(points) else STEP
+    return [best - left / 2, best + right / 2]
 
 
 def _look_along_covariance(scout: Scout, walk: _Walk) -> None:
@@ -275,7 +296,7 @@ def _look_along_errors(scout: Scout, walk: _Walk) -> None:
 
 
 def _look_along_line(scout: Scout, walk: _Walk, path: str) -> None:
-    walk.along(line_of(path, scout), np.arange(1.0 - _STEP, -1.0 - _STEP / 2, -_STEP), _STEP)
+    walk.along(line_of(path, scout), np.arange(1.0 - STEP, -1.0 - STEP / 2, -STEP))
 
 
 def line_of(path: str, scout: Scout) -> Family:
@@ -285,23 +306,15 @@ def line_of(path: str, scout: Scout) -> Family:
 
 
 def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
-    """Look for prices that close the gaps, along the ray through them, and at other prices near the best."""
-    family = DecisionFamily(scout.rough, scout.start)
-    known: dict[float, float] = {}
-
-    def visit(candidate: Candidate) -> None:
-        known[float(candidate.point.iloc[0])] = walk.judged(candidate)[0]
-
-    prices = close_gaps(family, walk.judge.allowed_gaps, visit, walk.judge.trust_in_gaps)
-    if len(prices) > 1 or not walk.few:
-        walk.along(Prices(family, prices), [1.0], walk.step / 2)
-    if len(prices) > 1:
-        _polish(family, walk)
-    elif walk.few:
-        axis = -1.0 if prices[0] < 0 else 1.0
-        known = {axis * price: accuracy for price, accuracy in known.items()}
-        grid = np.arange(walk.step, _FARTHEST + walk.step / 2, walk.step)
-        walk.along(Prices(family, np.array([axis])), grid, known=known)
+    """Look along the price of the only gap; of several, along the ray through prices that close them, and near it."""
+    family, judge = DecisionFamily(scout.rough, scout.start), walk.judge
+    if family.n_prices == 1:
+        line = family.one_price()
+        walk.along(line, np.arange(STEP, FARTHEST, STEP), walk.close_gap(line))
+        return
+    prices = close_gaps(family, judge.allowed_gaps, walk.judged, judge.trust_in_gaps)
+    walk.along(Prices(family, prices), [1.0, 1.0 - STEP / 2, 1.0 + STEP / 2])
+    _polish(family, walk)
 
 
 def _look_along_rates(scout: Scout, walk: _Walk) -> None:
@@ -353,11 +366,8 @@ def close_gaps(
     the share of each gap that counts. The first steps are smaller from prices ``start`` near the right ones; at most
     ``most`` candidates are solved.
     """
-    unit = _STEP / 2 ** (
-        2 * _HALVINGS
-    )  # far finer than a line is looked at: gaps of several groups are closed at once
     prices, least = np.zeros(family.n_prices) if start is None else start, np.inf
-    first = _STEP if start is None else _STEP / 2**_HALVINGS
+    first = STEP if start is None else STEP / 2**_HALVINGS
     best, step, before = prices, np.full(len(prices), first), np.zeros(len(prices))
     scores = family.priced(prices).solution.scores if np.any(prices) else family.free.scores
     for _ in range(most):
@@ -369,10 +379,10 @@ def close_gaps(
         target = np.where(prices == 0.0, np.clip(gap, -allowed, allowed), np.sign(prices) * allowed)
         way = np.sign(gap - target)
         factor = np.where(way * before < 0, 0.5, np.where(way * before > 0, 1.2, 1.0))
-        step = np.clip(factor * step, unit, _STEP)
-        if np.all((way == 0) | (step <= 2 * unit)):
+        step = np.clip(factor * step, _UNIT, STEP)
+        if np.all((way == 0) | (step <= 2 * _UNIT)):
             break
-        moved = np.round((prices + way * step) / unit) * unit
+        moved = np.round((prices + way * step) / _UNIT) * _UNIT
         prices, before = np.where(prices * moved < 0, 0.0, moved), way
         candidate = family.priced(prices)
         visit(candidate)
@@ -385,9 +395,9 @@ def _polish(family: DecisionFamily, walk: _Walk) -> None:
     if not walk.found:
         return
     best, axes = walk.found[0], np.eye(family.n_prices)
-    point = np.zeros(len(axes)) if best.candidate.point is None else best.candidate.point.to_numpy()
+    point = np.zeros(len(axes)) if best.candidate.point is None else best.candidate.point
     accuracy = best.accuracy
-    moves = [_STEP / 2**n * axis for n in (1, 2) for axis in (*axes, *-axes)]
+    moves = [STEP / 2**n * axis for n in (1, 2) for axis in (*axes, *-axes)]
     for move in moves[:_SOLVES]:
         reached, _ = walk.judged(family.priced(point + move))
         if reached > accuracy:
