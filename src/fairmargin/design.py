@@ -420,7 +420,7 @@ def make_design(X: Any, fit_intercept: bool = True) -> Any:
     mean, spread = column_moments(X[:: max(1, n // 1000)])
     still = np.flatnonzero(spread == 0)  # constant in the sample; perhaps not in all rows
     if len(still):
-        mean[still], spread[still] = column_moments(np.take(X, still, axis=1))  # several times faster than X[:, still]
+        mean[still], spread[still] = column_moments(np.take(X, still, axis=1))  # faster than X[:, still]
     mu = np.zeros(d)
     if fit_intercept:
         # A constant column is the intercept once more: shifting it to zero takes it out of the problem.

@@ -27,7 +27,7 @@ from fairmargin.formulations import Outcome, Task
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.individual import reference_solution
 from fairmargin.formulations.loss import least_factor
-from fairmargin.formulations.prule.judge import TIED, make_judge
+from fairmargin.formulations.prule.judge import make_judge
 from fairmargin.formulations.prule.levels import LevelSearch
 from fairmargin.formulations.several import least_loss
 from fairmargin.formulations.task import solve_task
@@ -36,6 +36,7 @@ from fairmargin.notions import Compared, Condition, compare, get_notion
 from fairmargin.penalty import CovariancePenalty
 from fairmargin.problem import Certificate, Problem, Solution
 from fairmargin.several import Several, as_constraint
+from fairmargin.tolerances import HAIR
 from fairmargin.validation import ONE_AT_A_TIME
 
 __all__ = ["CovariancePoints", "LevelPoints", "Point", "SeveralPoints", "TrainingTuple", "spaced_levels"]
@@ -223,7 +224,7 @@ class LevelPoints(_Points):
         """Return the most accurate of a point and the rivals that reach its level, and remember constant ones."""
         level, best = point.facts["level"], point
         for model, accepted in rivals:
-            if self._reached(accepted) >= level and self._accuracy(accepted) > self._accuracy(best.accepted) + TIED:
+            if self._reached(accepted) >= level and self._accuracy(accepted) > self._accuracy(best.accepted) + HAIR:
                 last = model[-1] if hasattr(model, "steps") else model
                 facts = {"level": level, "objective": last.certificate_.objective, **self._by_column(last)}
                 best = Point(model, last.certificate_, facts, accepted, is_whole=True)

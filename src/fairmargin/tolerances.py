@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["EPS", "HAIR", "MOST_ROUNDS", "PATIENCE", "RIM", "ROUGH", "ROUNDING", "TINY"]
+__all__ = ["EPS", "HAIR", "MOST_ROUNDS", "NEAR", "PATIENCE", "RIM", "ROUGH", "ROUNDING", "TINY"]
 
 EPS = float(np.finfo(float).eps)  # rounding of one operation, 2.2e-16
 TINY = float(np.finfo(float).tiny)  # keeps a denominator from being zero
 ROUNDING = 1e-12  # share of its terms below which a difference is rounding: some 5,000 operations' worth
 HAIR = 1e-9  # share that is well above rounding and below anything that matters; the default tolerance too
+NEAR = 1e-2  # relative gap from which on Newton's method converges fast, and decisions hardly change
 ROUGH = 1e-6  # gap of what is searched for rather than solved, or only serves as a reference: still five digits
 
 PATIENCE = 4  # iterations without progress before an iterative method gives up

@@ -154,7 +154,7 @@ def least_factor(path: Path, budget: float) -> tuple[float, Solution]:
             high, at_high = t, here
         else:
             low, at_low = t, here
-        if high - low <= 10 * EPS:
+        if high - low <= EPS:
             break
     # That less is not possible is proved by the point beyond the budget, if it was solved.
     return high, as_sure_as(at_high, at_low)

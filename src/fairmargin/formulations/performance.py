@@ -15,6 +15,7 @@ from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.performance import PerformanceBound
 from fairmargin.problem import Solution
+from fairmargin.tolerances import ROUNDING
 
 __all__ = ["Floor", "PerformanceOutcome", "least_worthwhile", "solve_performance_bound"]
 
@@ -22,7 +23,6 @@ Array = NDArray[np.float64]
 
 _STEPS = 16  # of the first look along the path: the measure wavers, and what lies between two steps may be missed
 _HALVINGS = 6  # of the last step: to a thousandth of the unconstrained covariance
-_ROOM = 1e-12  # relative, for rounding of the measure
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Floor:
     @property
     def least(self) -> float:
         """The least value allowed, but for rounding."""
-        return self.best - (self.constraint.gamma + _ROOM) * abs(self.best)
+        return self.best - (self.constraint.gamma + ROUNDING) * abs(self.best)
 
     def measure(self, scores: Array) -> float:
         """Return the measure of scores, decided at zero."""

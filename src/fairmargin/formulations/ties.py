@@ -14,14 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.formulations.outcome import Outcome
+from fairmargin.tolerances import HAIR
 
 __all__ = ["settle_ties"]
 
 Array = NDArray[np.float64]
-
-# Scores within this share of their root mean square from zero are tied: five digits above the rounding of a score,
-# and so few that no two people of a million are that close by chance more than once in a thousand fits.
-_TIED = 1e-9
 
 
 def settle_ties(outcome: Outcome, tol: float) -> Outcome:
@@ -31,7 +28,9 @@ def settle_ties(outcome: Outcome, tol: float) -> Outcome:
         return outcome  # scores cannot be moved without changing covariances
     if not len(scores):
         return outcome  # of partitioned data, where people in the sample show ties
-    window = _TIED * (float(np.sqrt(np.mean(scores**2))) or 1.0)
+    # Five digits above the rounding of a score, and so little that among a million people two are that close by
+    # chance at most once in a thousand fits.
+    window = HAIR * (float(np.sqrt(np.mean(scores**2))) or 1.0)
     n_ties = int(np.count_nonzero(np.abs(scores) <= window))
     if n_ties == 0:
         return outcome

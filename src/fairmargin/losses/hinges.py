@@ -105,6 +105,14 @@ class SmoothedHingeLoss(Loss):
         """Return ``1 / width`` on the rounded part, 0 elsewhere."""
         return np.where((m < 1.0) & (m > 1.0 - self.width), 1.0 / self.width, 0.0)
 
+    def derivatives(self, m: Array) -> tuple[Array, Array, Array]:
+        """Return value and both derivatives, which share the distance to the corner."""
+        short = np.maximum(1.0 - m, 0.0)
+        inside = np.minimum(short, self.width)
+        slope = inside / -self.width
+        curved = (inside > 0.0) & (inside < self.width)
+        return (0.5 * inside - short) * slope, slope, curved / m.dtype.type(self.width)
+
     def inverse(self, u: Array) -> Array:
         """Return the margin at which the loss is ``u``, piece by piece."""
         u = np.asarray(u, dtype=float)

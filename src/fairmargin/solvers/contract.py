@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.problem import Solution
+from fairmargin.tolerances import HAIR
 
 __all__ = ["Accuracy", "Start"]
 
@@ -33,7 +34,7 @@ class Accuracy:
         optimum (the Newton decrement) is trusted, and the certificate proves nothing: good enough for a start.
     """
 
-    tol: float = 1e-9
+    tol: float = HAIR
     max_iter: int = 200
     proof: bool = True
 

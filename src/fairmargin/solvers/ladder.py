@@ -37,7 +37,7 @@ _LEAST_ROWS = 3000  # of a sample; below, solving the whole problem takes no lon
 _ROWS_PER_COLUMN = 20  # from which a sample's optimum is closer to the full one than zero is
 _LIKE_ALL = 500  # rows per column from which a sample's Hessian is within some 5% of the full one
 _SAMPLE = Accuracy(tol=1e-2, max_iter=20, proof=False)  # its statistical error is larger than that
-_SINGLE_FLOOR = 5e-9  # relative gap near which the rounding of float32 shows
+_SINGLE_FLOOR = 1e-8  # relative gap near which the rounding of float32 shows
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def climb(problem: Problem, accuracy: Accuracy, bind: Bind | None = None, refere
             return None
     if rung is None or whole is None or not is_well_conditioned(rung.first.hessian):
         return rung
-    goal = Accuracy(max(10.0 * accuracy.tol, _SINGLE_FLOOR), min(_SAMPLE.max_iter, accuracy.max_iter), proof=False)
+    goal = Accuracy(max(accuracy.tol, _SINGLE_FLOOR), min(_SAMPLE.max_iter, accuracy.max_iter), proof=False)
     first = replace(goal, tol=max(goal.tol, reference_tol))
     top = replace(_solve_rung(whole, bind, rung, (first, goal)), is_everybody=True)
     return top if top.is_finite else rung

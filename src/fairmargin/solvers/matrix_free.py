@@ -33,6 +33,7 @@ from fairmargin.solvers.curvature import Curvature, hessian_weights
 from fairmargin.solvers.evaluation import Point
 from fairmargin.solvers.projected_cg import QuadraticModel, minimise_model
 from fairmargin.solvers.quadratic_step import Factor
+from fairmargin.tolerances import NEAR
 
 __all__ = ["MatrixFree", "StepModel", "choose_model", "is_affordable", "prefers_products"]
 
@@ -47,7 +48,6 @@ _COPIES, _FREE_BYTES = 3, 1 << 28
 _FORCING = 0.1  # share of the residual that a step may leave; the square of it is the share of the gap
 _FINEST = 1e-4  # the least such share: beyond, rounding of the products shows
 _OF_GOAL = 0.2  # share of the gap's goal that a residual may be worth
-_SETTLED = 1e-2  # relative gap below which the curvature changes little: the diagonal of one step serves the next
 _MOST = 1000  # products in one step; what they lead to is a descent direction in any case
 
 
@@ -141,7 +141,7 @@ class MatrixFree:
                 self._direct = Curvature(self.problem)
             return self._direct.step(point, multipliers, gap, last_gap, goal)
         share = gap / self.problem.gap_unit(point.objective)
-        hessian = _Hessian(self.problem, point, self._squares if share < _SETTLED else None)
+        hessian = _Hessian(self.problem, point, self._squares if share < NEAR else None)  # it changes little
         self._squares = hessian.squares
         forcing = min(self._forcing, max(_FINEST, np.sqrt(share)))
         most, worth = int(min(self._left, _MOST)), self._worth_of_rows(hessian)
@@ -197,7 +197,7 @@ class MatrixFree:
         """Ask for steps closer to the minimum of the model."""
         if self._direct is not None:
             return self._direct.reject()
-        self._forcing *= 0.1
+        self._forcing *= _FORCING
         if self._forcing < _FINEST and np.isfinite(self._left):
             self._left = 0
             return True

@@ -24,13 +24,11 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from fairmargin.problem import Problem
-from fairmargin.solvers.quadratic_step import solve_box_dual
+from fairmargin.solvers.quadratic_step import LEAST_SHIFT, solve_box_dual
 
 __all__ = ["QuadraticModel", "minimise_model"]
 
 Array = NDArray[np.float64]
-
-_DEPENDENT = 1e-13  # eigenvalue of G, scaled to a unit diagonal, below which rows are dependent up to rounding
 
 
 @dataclass(frozen=True)
@@ -204,7 +202,7 @@ class _Rows:
         self._size = np.where(size > 0, 1.0 / np.where(size > 0, size, 1.0), 0.0)
         if len(self.active):
             values, self._vectors = scipy.linalg.eigh(gram * self._size * self._size[:, None], check_finite=False)
-            keeps = values > _DEPENDENT * len(values) * values.max()
+            keeps = values > LEAST_SHIFT * len(values) * values.max()
             self._inverse = np.where(keeps, 1.0 / np.where(keeps, values, 1.0), 0.0)
 
     def _solve(self, right: Array) -> Array:

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from fairmargin.constraints import PRuleBound
 from fairmargin.exceptions import InfeasibleError
 from fairmargin.formulations.prule.families import unconstrained_candidate
-from fairmargin.formulations.prule.judge import TIED, Cut, Judge, make_judge
+from fairmargin.formulations.prule.judge import Cut, Judge, make_judge
 from fairmargin.formulations.prule.outcome import PRuleOutcome, make_outcome
 from fairmargin.formulations.prule.search import Found, find_classifier, unconstrained
 from fairmargin.formulations.prule.sequence import SafetySequence
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Solution
+from fairmargin.tolerances import HAIR
 
 __all__ = ["PRuleOutcome", "SafetySequence", "solve_p_rule"]
 
@@ -80,4 +81,4 @@ def _unconstrained_cut(task: Task, judge: Judge, free: Solution) -> Cut | None:
     assert best is not None  # the unmoved one keeps the rule
     if not judge.is_useful(best.accuracy):
         return None
-    return best if best.accuracy > unmoved.accuracy + TIED else unmoved
+    return best if best.accuracy > unmoved.accuracy + HAIR else unmoved

@@ -27,11 +27,11 @@ from fairmargin.formulations.task import Task
 from fairmargin.notions import Condition
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start
+from fairmargin.tolerances import NEAR
 
 __all__ = ["Candidate", "CovarianceFamily", "DecisionFamily", "Family", "Prices", "unconstrained_candidate"]
 
 Array = NDArray[np.float64]
-_NEAR = 1e-2  # relative gap up to which rounding, not the problem, explains that a solver stopped short
 Pose = Callable[[Problem], Problem]  # from data, loss and penalty to the convex problem of a candidate
 
 
@@ -60,7 +60,7 @@ class Candidate:
     def is_solved(self) -> bool:
         """Whether the problem has a solution near this one: covariances of errors may not reach the other sign."""
         proof = self.solution.certificate
-        return not self.is_infeasible and (proof.status != "inaccurate" or proof.gap <= _NEAR)
+        return not self.is_infeasible and (proof.status != "inaccurate" or proof.gap <= NEAR)
 
     @property
     def is_infeasible(self) -> bool:

@@ -12,15 +12,15 @@ from fairmargin.caller import warn
 from fairmargin.constraints import PRuleBound
 from fairmargin.decisions import GroupCounts, Population, Ranking, highest_difference, least_ratio
 from fairmargin.exceptions import SmallGroupWarning, TrivialClassifierWarning
-from fairmargin.formulations.prule.rule import Rule, make_rule
+from fairmargin.formulations.prule.rule import EQUAL, Rule, make_rule
 from fairmargin.formulations.task import Task
 from fairmargin.problem import Solution
+from fairmargin.tolerances import HAIR
 
-__all__ = ["TIED", "Cut", "Judge", "make_judge"]
+__all__ = ["Cut", "Judge", "make_judge"]
 
 Array = NDArray[np.float64]
 
-TIED = 1e-9  # accuracies closer than this are equal: below one person in a billion, above rounding
 _NEARLY_ALL = 0.995  # share of the people decided alike above which a classifier is as good as constant
 
 
@@ -67,7 +67,7 @@ class Judge:
         """
         counts, method = self.people.counts(scores >= 0), self.rule.method
         ratio = float(least_ratio(counts, method))
-        return 100.0 if math.isnan(ratio) else ratio, float(highest_difference(counts, method))
+        return EQUAL if math.isnan(ratio) else ratio, float(highest_difference(counts, method))
 
     def at(self, level: float) -> Judge:
         """Return a judge of the same rule at another level."""
@@ -136,7 +136,7 @@ class Judge:
             cuts = cuts[self.levels(ranking, cuts) >= self.rule.level]
         if not len(cuts):
             return None, ceiling
-        best = cuts[ranking.accuracy[cuts] >= ranking.accuracy[cuts].max() - TIED]
+        best = cuts[ranking.accuracy[cuts] >= ranking.accuracy[cuts].max() - HAIR]
         thresholds = ranking.thresholds(best)
         nearest = int(np.argmin(np.abs(thresholds)))
         return Cut(float(ranking.accuracy[best[nearest]]), float(thresholds[nearest])), ceiling
@@ -183,7 +183,7 @@ class Judge:
         accuracy, constant = people.accuracy(scores >= 0), people.constant_accuracy
         if self.is_constant(scores):
             what = f"{'accepts' if scores[0] >= 0 else 'refuses'} everybody"
-        elif accuracy <= constant + TIED:
+        elif accuracy <= constant + HAIR:
             what = (
                 f"has an accuracy of {accuracy:.3f}, no better than deciding the same for everybody ({constant:.3f})"
             )

@@ -21,10 +21,13 @@ from fairmargin.formulations.prule.families import (
     DecisionFamily,
     unconstrained_candidate,
 )
-from fairmargin.formulations.prule.judge import TIED, Cut, Judge, make_judge
+from fairmargin.formulations.prule.judge import Cut, Judge, make_judge
 from fairmargin.formulations.prule.outcome import PRuleOutcome, make_outcome
 from fairmargin.formulations.prule.rates import SmoothedRates
 from fairmargin.formulations.prule.search import (
+    FARTHEST,
+    FINALISTS,
+    STEP,
     Found,
     Scout,
     close_gaps,
@@ -35,19 +38,18 @@ from fairmargin.formulations.prule.search import (
 )
 from fairmargin.formulations.task import Task
 from fairmargin.formulations.ties import settle_ties
+from fairmargin.tolerances import HAIR
 
 __all__ = ["LevelSearch"]
 
 Array = NDArray[np.float64]
 
-_STEP = 0.125  # of the first look along a family, in prices or in factors of the covariance
+_STEP = STEP / 2  # of the first look along a family: several levels are searched at once
 _HALVINGS = 4  # of that step around the best candidate of each level
-_FARTHEST = 1.5  # price up to which to look; from 1 on, two equal groups outweigh the labels
 _SOLVES = 15  # per level while the gaps of several groups are closed; each level starts at the prices of the last
 _NOISE = (
     0.125  # share of the reserve by which an exact accuracy may fall short of a rough one; half lost .06% on Adult
 )
-_FINALISTS = 3  # candidates per level that are solved exactly at most
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ class LevelSearch:
             if not len(kept):
                 cuts.append(None)
                 continue
-            most = kept[accuracy[kept] >= accuracy[kept].max() - TIED]
+            most = kept[accuracy[kept] >= accuracy[kept].max() - HAIR]
             thresholds = ranking.thresholds(useful[most])
             nearest = int(np.argmin(np.abs(thresholds)))
             cuts.append(Cut(float(accuracy[most[nearest]]), float(thresholds[nearest])))
@@ -185,14 +187,14 @@ class LevelSearch:
 
     def _forget(self) -> None:
         """Keep the finalists of each level only: every candidate holds a score per person."""
-        if len(self._rough) > 2 * _FINALISTS * len(self.levels):
+        if len(self._rough) > 2 * FINALISTS * len(self.levels):
             kept = {id(e) for level in range(len(self.levels)) for e in self._finalists(level)}
             self._rough = [e for e in self._rough if id(e) in kept]
 
     def _finalists(self, level: int) -> list[_Entry]:
         """Return the most accurate rough candidates at a level, the best first."""
         reach = [e for e in self._rough if e.cuts[level] is not None]
-        return sorted(reach, key=lambda e: -e.found(level).accuracy)[:_FINALISTS]
+        return sorted(reach, key=lambda e: -e.found(level).accuracy)[:FINALISTS]
 
     def leading_prices(self) -> list[Array]:
         """Return the prices of the best candidate at each level that is on the decision path, each once."""
@@ -212,7 +214,7 @@ class LevelSearch:
         kept = self.reached
 
         def better(cut: Cut | None, level: float) -> Cut | None:
-            tied = cut is not None and kept >= level and unmoved.accuracy >= cut.accuracy - TIED
+            tied = cut is not None and kept >= level and unmoved.accuracy >= cut.accuracy - HAIR
             return unmoved if tied else cut
 
         return _Entry(free, tuple(better(c, p) for c, p in zip(cuts, self.levels, strict=True)))
@@ -292,10 +294,7 @@ def _look_along(search: LevelSearch, scout: Scout, at: Callable[[float], Candida
 
 def _look_at_one_price(search: LevelSearch, family: DecisionFamily, scout: Scout) -> None:
     """Look along the price of the only gap, from zero on."""
-    rate, rest = family.rates(scout.start.scores)
-    direction = np.where(rate < rest, -1.0, 1.0)
-    grid = np.arange(_STEP, _FARTHEST + _STEP / 2, _STEP)
-    _look_along(search, scout, lambda t: family.priced(t * direction + 0.0), grid)
+    _look_along(search, scout, family.one_price().at, np.arange(_STEP, FARTHEST, _STEP))
 
 
 def _look_at_prices(search: LevelSearch, family: DecisionFamily, scout: Scout) -> None:

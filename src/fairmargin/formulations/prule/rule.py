@@ -15,10 +15,11 @@ from fairmargin.decisions import GroupCounts, highest_difference, least_ratio
 from fairmargin.formatting import ratio_beside
 from fairmargin.notions import get_notion
 
-__all__ = ["Rule", "make_rule"]
+__all__ = ["EQUAL", "Rule", "make_rule"]
 
 Array = NDArray[np.float64]
 
+EQUAL = 100.0  # the p, in percent, of equal rates
 _NORMAL_95 = 1.96  # two-sided 95% quantile of the normal distribution
 
 
@@ -48,6 +49,11 @@ class Rule:
         """Whether all decisions keep the rule."""
         return self.kind == "ratio" and self.level == 0.0
 
+    @property
+    def share(self) -> float:
+        """The p of a ratio, as a share."""
+        return self.level / EQUAL
+
     def at(self, level: float) -> Rule:
         """Return the same rule at another level."""
         return replace(self, level=level)
@@ -55,7 +61,7 @@ class Rule:
     @property
     def equal_rates(self) -> Rule:
         """The rule that asks for equal rates."""
-        return self.at(100.0 if self.kind == "ratio" else 0.0)
+        return self.at(EQUAL if self.kind == "ratio" else 0.0)
 
     def reached(self, counts: Sequence[GroupCounts]) -> Any:
         """Return the level that counted decisions reach, one number per decision rule.
@@ -65,7 +71,7 @@ class Rule:
         if self.kind == "difference":
             return 0.0 - highest_difference(counts, self.method)
         ratio = least_ratio(counts, self.method)
-        return np.where(np.isnan(ratio), 100.0, ratio)
+        return np.where(np.isnan(ratio), EQUAL, ratio)
 
     def allowed(self, rate: Array, rest: Array) -> Array:
         """Return the gap that the rule allows between the rates of a group and of everybody else.
@@ -75,8 +81,7 @@ class Rule:
         between = self.method == "between_groups"
         if self.kind == "difference":
             return np.full(len(rate), -self.level * (0.5 if between else 1.0))
-        share = self.level / 100.0
-        return (1.0 - (math.sqrt(share) if between else share)) * np.maximum(rate, rest)
+        return (1.0 - (math.sqrt(self.share) if between else self.share)) * np.maximum(rate, rest)
 
     def too_few(self, rate: Array, people: Array) -> NDArray[np.bool_]:
         """Return where chance alone moves a rate among ``people`` by more than the rule allows (95% interval)."""
@@ -84,7 +89,7 @@ class Rule:
             error = _NORMAL_95 * np.sqrt(rate * (1.0 - rate) / people)
             if self.kind == "difference":
                 return error > -self.level
-            allowed = -np.log(max(self.level / 100.0, np.finfo(float).tiny))
+            allowed = -np.log(max(self.share, np.finfo(float).tiny))
             return (rate <= 0) | (error / rate > allowed)
 
     @property

@@ -32,14 +32,18 @@ from fairmargin.formulations.prule.families import (
     Prices,
     unconstrained_candidate,
 )
-from fairmargin.formulations.prule.judge import TIED, Cut, Judge
+from fairmargin.formulations.prule.judge import Cut, Judge
 from fairmargin.formulations.prule.mistreatment import ErrorCovarianceFamily
 from fairmargin.formulations.prule.rates import Allowed, SmoothedRates
 from fairmargin.formulations.task import Task
 from fairmargin.losses import SmoothedHingeLoss
 from fairmargin.problem import Solution
+from fairmargin.tolerances import HAIR, NEAR
 
 __all__ = [
+    "FARTHEST",
+    "FINALISTS",
+    "STEP",
     "Found",
     "Scout",
     "close_gaps",
@@ -52,17 +56,15 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-_ROUGH = 1e-2  # relative gap of the search where people are many
-_FEW = 1_000_000  # entries of the design up to which a solve takes milliseconds: then one is looked at more closely
-_CLOSE = (
-    1e-4  # relative gap of the search there: decisions are nearly those of the exact solution, a step or two sooner
-)
+# Entries of the design up to which a solve takes milliseconds. Then candidates are solved to a smaller gap, at which
+# decisions are nearly those of the exact solution.
+_FEW, _CLOSE = 1_000_000, 1e-4
 STEP = 0.25  # of the first look along a family
 _HALVINGS = 3  # of the step around the best point of a family
 _UNIT = STEP / 2 ** (2 * _HALVINGS)  # of prices that close gaps
 FARTHEST = 2.5  # price up to which to look; from 1 on, two equal groups outweigh the labels, on Bank it takes 2.1
 _SOLVES = 75  # per stage of the search in several prices; with six on Adult the best came as late as the 58th
-_FINALISTS = 3  # candidates per family that are solved exactly at most
+FINALISTS = 3  # candidates per family that are solved exactly at most
 _CORNERS = (0.1, 1.0)  # widths of a rounded hinge loss: nearly the hinge loss, and rounded over the whole margin
 
 
@@ -132,7 +134,7 @@ def _search_family(task: Task, judge: Judge, scouts: list[Scout], look: _Look, l
             walk.judged(scout.unconstrained)
         look(scout, walk)
         walks.append(walk)
-    rivals = [(scout.task, walk, _FINALISTS) for scout, walk in zip(scouts, walks, strict=True)]
+    rivals = [(scout.task, walk, FINALISTS) for scout, walk in zip(scouts, walks, strict=True)]
     if scouts[0].task is not task:  # the loss itself, where its corner is rounded least
         rivals.insert(0, (task, walks[0], 1))
     best: Found | None = None
@@ -173,7 +175,7 @@ class Scout:
         task, free = self.task, self.free
         if self.exact:
             return task, free
-        return task.roughly(_CLOSE if self.few else _ROUGH, free, in_single=not self.few)
+        return task.roughly(_CLOSE if self.few else NEAR, free, in_single=not self.few)
 
     @property
     def unconstrained(self) -> Candidate:
@@ -229,7 +231,7 @@ class _Walk:
         if cut is None or not candidate.is_solved:
             return -np.inf, ceiling
         found = Found(candidate, cut)
-        self.found = sorted([*self.found, found], key=lambda f: -f.accuracy)[:_FINALISTS]  # each holds N scores
+        self.found = sorted([*self.found, found], key=lambda f: -f.accuracy)[:FINALISTS]  # each holds N scores
         return found.accuracy, ceiling
 
     def along(self, family: Family, grid: Iterable[float], seen: dict[float, float] | None = None) -> None:
@@ -251,7 +253,7 @@ class _Walk:
         for _ in range(_HALVINGS):
             if not accuracy or max(accuracy.values()) < self.worthwhile:
                 break
-            for t in halfway(accuracy):
+            for t in _halfway(accuracy):
                 look(t)
 
     def close_gap(self, family: Family) -> dict[float, float]:
@@ -275,8 +277,8 @@ class _Walk:
         return accuracy
 
 
-def halfway(accuracy: dict[float, float]) -> list[float]:
-    """Return the points halfway between the most accurate one and its neighbours; beyond the last, as far as before."""
+def _halfway(accuracy: dict[float, float]) -> list[float]:
+    """Return the points halfway from the most accurate one to its neighbours, or half a step beyond the last."""
     points = sorted(accuracy)
     best = max(points, key=lambda t: accuracy[t])
     k = points.index(best)
@@ -313,7 +315,7 @@ def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
         walk.along(line, np.arange(STEP, FARTHEST, STEP), walk.close_gap(line))
         return
     prices = close_gaps(family, judge.allowed_gaps, walk.judged, judge.trust_in_gaps)
-    walk.along(Prices(family, prices), [1.0, 1.0 - STEP / 2, 1.0 + STEP / 2])
+    walk.along(Prices(family, prices), [1.0])
     _polish(family, walk)
 
 
@@ -404,7 +406,7 @@ def _polish(family: DecisionFamily, walk: _Walk) -> None:
             point, accuracy = point + move, reached
 
 
-def _best_of(task: Task, judge: Judge, walk: _Walk, most: int = _FINALISTS) -> Found | None:
+def _best_of(task: Task, judge: Judge, walk: _Walk, most: int = FINALISTS) -> Found | None:
     """Solve ``most`` candidates exactly, the most accurate first, until no other promises to be better."""
     best: Found | None = None
     noise = 0.0 if walk.few else walk.reserve / 2
@@ -422,14 +424,14 @@ def _best_of(task: Task, judge: Judge, walk: _Walk, most: int = _FINALISTS) -> F
 
 
 def _as_accurate(one: Found | None, other: Found | None) -> bool:
-    return other is None or (one is not None and one.accuracy >= other.accuracy - TIED)
+    return other is None or (one is not None and one.accuracy >= other.accuracy - HAIR)
 
 
 def _better(task: Task, one: Found | None, other: Found | None) -> Found | None:
     """Return the more accurate of two classifiers; of equally accurate ones, that of lower training objective."""
     if one is None or other is None:
         return other if one is None else one
-    if abs(one.accuracy - other.accuracy) > TIED:
+    if abs(one.accuracy - other.accuracy) > HAIR:
         return one if one.accuracy > other.accuracy else other
     return one if _objective(task, one) <= _objective(task, other) else other
 

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from fairmargin.constraints import PRuleBound
 from fairmargin.decisions import GroupCounts
 from fairmargin.formulations.prule.families import Candidate, DecisionFamily, Prices
-from fairmargin.formulations.prule.judge import TIED, Cut, make_judge
+from fairmargin.formulations.prule.judge import Cut, make_judge
 from fairmargin.formulations.prule.outcome import PRuleOutcome, make_outcome
 from fairmargin.formulations.prule.rates import SmoothedRates
 from fairmargin.formulations.prule.search import Found, Scout, close_gaps, line_of, smooth_tasks, unconstrained
 from fairmargin.formulations.task import Task
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.guarantee.ratio_test import score
+from fairmargin.tolerances import HAIR
 
 __all__ = ["SafetySequence"]
 
@@ -51,7 +52,7 @@ class _Ranked:
         enough = np.flatnonzero(self.margin >= margin)
         if not len(enough):
             return None
-        best = enough[self.accuracy[enough] >= self.accuracy[enough].max() - TIED]
+        best = enough[self.accuracy[enough] >= self.accuracy[enough].max() - HAIR]
         nearest = best[np.argmin(np.abs(self.thresholds[best]))]
         return Cut(float(self.accuracy[nearest]), float(self.thresholds[nearest]))
 
@@ -76,7 +77,7 @@ class SafetySequence:
         people = self.judge.people
         free = people.accuracy(self.free.scores >= 0)
         self.floor = people.constant_accuracy + max(
-            constraint.min_gain * (free - people.constant_accuracy), 2.0 * TIED
+            constraint.min_gain * (free - people.constant_accuracy), 2.0 * HAIR
         )
         self._ranked = [r for r in map(self._rank, self._pool()) if len(r.margin)]
         self._solved: dict[int, _Ranked] = {}
@@ -162,7 +163,7 @@ class SafetySequence:
 
     def _margin(self, counts: list[GroupCounts]) -> Array:
         """Return the least statistic over all comparisons, with the rates of training and the people of the test."""
-        ratio = max(self.judge.rule.level / 100.0, TIED)
+        ratio = max(self.judge.rule.share, HAIR)
         found = []
         for c in counts:
             people = np.maximum(c.people * self.share, 1.0)

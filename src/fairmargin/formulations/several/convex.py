@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fairmargin.constraints import LossBound
 from fairmargin.exceptions import InfeasibleError
 from fairmargin.formulations.covariance import Path
+from fairmargin.formulations.individual import BINDING
 from fairmargin.formulations.loss import least_factor as within_budget
 from fairmargin.formulations.loss import least_sum
 from fairmargin.formulations.performance import least_worthwhile
@@ -31,7 +32,6 @@ __all__ = ["afforded_bounds", "check_feasible", "solve_convex"]
 Array = NDArray[np.float64]
 
 _HALVINGS = 40  # of the share of prices that a budget affords: to the last digits of the objective
-_SLACK = 2e-7  # by which a least factor of a linear program is exceeded, so that its solution has an inside
 
 
 def check_feasible(demands: Demands) -> Solution:
@@ -157,7 +157,7 @@ def _least_promised(demands: Demands, unit: Array) -> float:
     grows = np.concatenate([np.zeros(len(fixed)), unit[moving]])
     factor, _, working = least_factor(problem, demands.free, A, base, grows, demands.promises, demands.radius)
     demands.region.working = demands.region.working.joined(working)
-    return max(factor * (1.0 + _SLACK), HAIR)
+    return max(factor * (1.0 + BINDING), HAIR)  # a little more, so that there is an inside
 
 
 def _least_sum(demands: Demands, base: Solution, unit: Array) -> Array:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairmargin.exceptions import InfeasibleError
 from fairmargin.formulations.prule import PRuleOutcome
 from fairmargin.formulations.prule.families import unconstrained_candidate
-from fairmargin.formulations.prule.judge import TIED, Cut, Judge, make_judge
+from fairmargin.formulations.prule.judge import Cut, Judge, make_judge
 from fairmargin.formulations.prule.outcome import make_outcome
 from fairmargin.formulations.prule.search import Found, find_classifier
 from fairmargin.formulations.several.budget import cuts_within
@@ -92,7 +92,7 @@ class JointJudge(Judge):
             cuts = cuts[one.at_cuts(ranking, scores)[cuts] >= one.least]
         if not len(cuts):
             return None, ceiling
-        best = cuts[ranking.accuracy[cuts] >= ranking.accuracy[cuts].max() - TIED]
+        best = cuts[ranking.accuracy[cuts] >= ranking.accuracy[cuts].max() - HAIR]
         nearest = best[int(np.argmin(np.abs(thresholds[best])))]
         return Cut(float(ranking.accuracy[nearest]), float(thresholds[nearest])), ceiling
 

@@ -27,13 +27,11 @@ from fairmargin.losses import HingeLoss
 from fairmargin.problem import DualSums, Problem, Solution, Status
 from fairmargin.solvers.contract import Accuracy, Start
 from fairmargin.solvers.quadratic_step import STEP_SHARE, Factor, longest_step, solve_box_dual
-from fairmargin.tolerances import PATIENCE, ROUNDING, TINY
+from fairmargin.tolerances import NEAR, PATIENCE, ROUNDING, TINY
 
 __all__ = ["solve_interior_point"]
 
 Array = NDArray[np.float64]
-
-_NEAR = 1e-2  # gap below which it must get better from iteration to iteration
 
 
 @dataclass
@@ -86,7 +84,7 @@ def solve_interior_point(
         here = _certified(problem, rows, point, scores, sums, unit, accuracy.tol, n_iter)
         error, least = _error(here), np.inf if best is None else _error(best)
         # Far from the optimum neither gap nor violation says much: patience begins where the gap does.
-        stalled = stalled + 1 if here.certificate.gap < _NEAR and error >= least else 0
+        stalled = stalled + 1 if here.certificate.gap < NEAR and error >= least else 0
         if best is None or error < least:
             best = here
         if best.certificate.status == "solved" or n_iter == accuracy.max_iter:

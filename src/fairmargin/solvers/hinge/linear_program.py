@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from fairmargin.problem import Problem, Solution
+from fairmargin.problem import ROUNDING_ROOM, Problem, Solution
 from fairmargin.solvers.contract import Accuracy
 
 __all__ = ["solve_hinge_program"]
@@ -23,7 +23,7 @@ __all__ = ["solve_hinge_program"]
 Array = NDArray[np.float64]
 
 _LARGEST = 300_000  # entries of X beyond which the simplex method is too slow to be a resort
-_EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+_EXACT = dict.fromkeys(("primal_feasibility_tolerance", "dual_feasibility_tolerance"), ROUNDING_ROOM)
 
 
 def solve_hinge_program(problem: Problem, *, accuracy: Accuracy | None = None) -> Solution | None:

@@ -52,7 +52,7 @@ class _Rounds:
     dual: Array | None
     width: float
     n_iter: int = 0
-    gap: float = 10 * COARSE
+    gap: float = np.inf
 
 
 def solve_multipliers(problem: Problem, *, start: Start | None = None, accuracy: Accuracy | None = None) -> Solution:

@@ -25,20 +25,23 @@ __all__ = ["solve_active_set"]
 
 Array = NDArray[np.float64]
 
-_ON = 1e-6  # share of its range by which a dual variable must be off both ends to count as between them
 _MOST_COLUMNS = 250  # of X, beyond which it takes longer than the iteration did
-_MOST = 1000  # rows on the margin, beyond which the system is not worth its time
+_MOST = 1000  # different rows on the margin, beyond which the system is not worth its time
 
 
 def solve_active_set(problem: Problem, solution: Solution, tol: float) -> Solution:
     """Return the solution of the system that belongs to the active rows, or the one given if that is no better."""
-    if solution.certificate.status != "solved" or not np.any(problem.ridge):
+    is_large = len(problem.ridge) > _MOST_COLUMNS
+    if is_large or solution.certificate.status != "solved" or not np.any(problem.ridge):
         return solution
     share = solution.alpha / problem.weight
-    on = np.flatnonzero((share > _ON) & (share < 1.0 - _ON))
-    if len(on) > _MOST or len(problem.ridge) > _MOST_COLUMNS:
+    # Rows whose dual variable is farther from both ends of its range than their margin is from 1.
+    on = np.flatnonzero(np.minimum(share, 1.0 - share) > np.abs(1.0 - problem.y * solution.scores))
+    # Equal rows on the margin are one condition.
+    signed = np.unique(problem.y[on, None] * problem.design.rows(on), axis=0)
+    if len(signed) > _MOST:
         return solution
-    theta = _solve(problem, solution, on, share > 0.5)
+    theta = _solve(problem, solution, on, signed, share > 0.5)
     scores = problem.design.matvec(theta)
     proof = solution.certificate
     value = problem.objective(theta, scores)
@@ -49,7 +52,10 @@ def solve_active_set(problem: Problem, solution: Solution, tol: float) -> Soluti
     return replace(solution, theta=theta, scores=scores, certificate=proof)
 
 
-def _solve(problem: Problem, solution: Solution, on: NDArray[np.intp], inside: NDArray[np.bool_]) -> Array:
+def _solve(
+    problem: Problem, solution: Solution, on: NDArray[np.intp], signed: Array, inside: NDArray[np.bool_]
+) -> Array:
+    """Return the solution of the system; ``signed`` are the different rows ``y x`` among those ``on`` the margin."""
     p = len(problem.ridge)
     push = np.where(inside, problem.weight, 0.0)
     push[on] = 0.0
@@ -59,8 +65,6 @@ def _solve(problem: Problem, solution: Solution, on: NDArray[np.intp], inside: N
     nu = solution.multipliers
     active = np.flatnonzero((nu != 0) | (problem.lower == problem.upper))
     bound = np.where(nu > 0, problem.upper, problem.lower)[active]
-    # Equal rows on the margin are one condition.
-    signed = np.unique(problem.y[on, None] * problem.design.rows(on), axis=0)
     conditions = np.vstack([signed, problem.rows[active]])
     targets = np.concatenate([np.ones(len(signed)), bound])
     # Steps from the solution at hand, in columns and conditions of order one.
