@@ -139,6 +139,11 @@ class BaseDesign:
     def shape(self) -> tuple[int, int]:
         return self.X.shape[0], self.X.shape[1] + int(self.fit_intercept)
 
+    @cached_property
+    def is_shifted(self) -> bool:
+        """Whether ``mu`` is not zero."""
+        return bool(np.any(self.mu))
+
     def offset(self, theta: Array) -> float:
         """Return the constant that ``X w`` lacks to be ``Xa theta``."""
         if not self.fit_intercept:
@@ -176,7 +181,7 @@ class BaseDesign:
         if not self.fit_intercept:
             return xr
         total = r.sum(axis=0)
-        if np.any(self.mu):
+        if self.is_shifted:
             xr = xr - (self.mu * total if r.ndim == 1 else np.outer(self.mu, total))
         return np.concatenate([xr, np.atleast_1d(total)[None] if r.ndim == 2 else [total]])
 
@@ -238,7 +243,7 @@ class DenseDesign(BaseDesign):
     def _weigh(self, source: Any, root: Any, out: Array) -> None:
         """Write some rows of ``Xa``, made of those of ``X`` and each multiplied by its ``root``, into ``out``."""
         d = source.shape[1]
-        if np.any(self.mu):
+        if self.is_shifted:
             source = source - self.mu
         np.multiply(source, root, out=out[:, :d], casting="same_kind")
         if self.fit_intercept:
@@ -277,7 +282,7 @@ class DenseDesign(BaseDesign):
         Xa = np.empty((n, width), dtype=np.float32, order="C" if self.X.flags.c_contiguous else "F")
         try:
             with np.errstate(over="raise"):
-                if np.any(self.mu):
+                if self.is_shifted:
                     np.subtract(self.X, self.mu, out=Xa[:, :d], casting="same_kind")
                 else:
                     np.copyto(Xa[:, :d], self.X, casting="same_kind")

@@ -65,6 +65,8 @@ def climb(problem: Problem, accuracy: Accuracy, bind: Bind | None = None, refere
     Without ``bind`` the problem is solved as it is; with it, first without its constraints (to ``reference_tol`` at
     most, where given) and then under the bounds that ``bind`` makes of that solution.
     """
+    if _sample_size(problem) is None:
+        return None
     whole = problem.single()
     rung: Rung | None = None
     for sample in _samples(problem, whole):
@@ -108,12 +110,17 @@ def _samples(problem: Problem, whole: Problem | None) -> list[Problem]:
 
 def _take_sample(problem: Problem) -> Problem | None:
     """Return the problem on a sixth of the rows, or None where these are too few to be of use."""
+    size = _sample_size(problem)
+    if size is None:
+        return None
+    sample = problem.take(_spread(problem.design.shape[0], size))
+    return None if abs(sample.y.sum()) == size else sample  # one class alone has no optimum
+
+
+def _sample_size(problem: Problem) -> int | None:
     n, p = problem.design.shape
     size = n // _SHRINK
-    if size < max(_LEAST_ROWS, _ROWS_PER_COLUMN * p):
-        return None
-    sample = problem.take(_spread(n, size))
-    return None if abs(sample.y.sum()) == size else sample  # one class alone has no optimum
+    return size if size >= max(_LEAST_ROWS, _ROWS_PER_COLUMN * p) else None
 
 
 def _spread(n: int, size: int) -> NDArray[np.intp]:
