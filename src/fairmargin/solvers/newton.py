@@ -113,8 +113,11 @@ class _Progress:
         return self.gap**2 <= self.goal**2 / self.accuracy.tol
 
     def complete(self, oracle: Oracle, point: Point, is_last: bool) -> Point:
-        """Return a point with its gradient and, where it may be the last, everything for its proof."""
-        if not (is_last and self.accuracy.proof):
+        """Return a point with its gradient and, where it may be the last, everything for its proof.
+
+        Where a loss is straight for some rows, a step may end anywhere, and every point is made ready.
+        """
+        if not self.accuracy.proof or (point.is_curved and not is_last):
             return oracle.complete(point, False)
         goal = self.accuracy.tol * self.problem.gap_unit(point.objective)
         return oracle.complete(oracle.centre(point, goal), True)
