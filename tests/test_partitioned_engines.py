@@ -4,13 +4,14 @@ import importlib
 import sys
 import threading
 import time
+from types import ModuleType
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from fairmargin.exceptions import DataError, EngineError
-from fairmargin.partitioned.engines import engine_for
+from fairmargin.partitioned.engines import blas, engine_for
 from fairmargin.partitioned.engines.local import LocalEngine
 
 
@@ -107,6 +108,17 @@ def test_interrupt_leaves_nothing_running():
         LocalEngine(2).reduce(work, PARTITIONS, interrupted)
     assert not [t for t in threading.enumerate() if t.name.startswith("fairmargin")]
     assert len(begun) < 10
+
+
+def test_blas_libraries_are_looked_for_again_after_imports(monkeypatch):
+    looks = []
+    monkeypatch.setattr(blas, "ThreadpoolController", lambda: looks.append(1) or ThreadpoolController())
+    for name in ("imported_first", "imported_second"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+        for _ in range(2):
+            with blas.one_blas_thread:
+                pass
+    assert len(looks) == 2
 
 
 def test_one_blas_thread_while_it_runs():

@@ -299,6 +299,23 @@ def test_missing_numbers_are_the_median(frame, tmp_path):
     assert f"people: the median {x1.median:g} is used." in "\n".join(whole.facts["notes"])
 
 
+def test_a_far_number_that_the_first_partition_has_not(frame, tmp_path):
+    time = 1.6e9 + np.random.default_rng(0).normal(size=len(frame))
+    frame = frame.assign(time=np.where(frame.index < 2500, np.nan, time))
+    model = train(FairLogisticRegression(), write(frame, tmp_path / "late"))
+    column = next(column for column in model.encoder.columns if column.name == "time")
+    assert column.scale == pytest.approx(frame["time"].fillna(column.median).std(ddof=0), rel=1e-9)
+
+
+def test_a_number_that_the_sample_has_not(frame, tmp_path):
+    frame = frame.assign(rare=np.nan)
+    frame.loc[[20_000, 20_001], "rare"] = 5.0, 6.0
+    model = train(FairLogisticRegression(), write(frame, tmp_path / "rare"), sample_size=50)
+    missing = f"{len(frame) - 2:,} people, among them all of a sample of 50 rows"
+    assert f"'rare' is missing for {missing}, and was left out." in model.facts["notes"]
+    assert "rare" not in model.encoder.feature_names
+
+
 def test_missing_labels(frame, tmp_path):
     frame = frame.assign(y=frame["y"].where(frame.index != 7))
     with pytest.raises(DataError, match=r"missing for 1 rows in .*part-0"):

@@ -2,8 +2,10 @@
 
 import math
 import threading
+import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fairmargin import FairLogisticRegression
@@ -96,6 +98,27 @@ def test_evaluate_by_class(posed, frame):
             np.testing.assert_allclose(sums.pull[k], expected, rtol=1e-10, atol=1e-9)
         assert sums.n_curved == len(frame)
         assert sums.hessian is None
+
+
+def test_curvatures_at_many_points_take_little_memory(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({f"b{j}": rng.choice(["u", "v"], 2000) for j in range(48)})
+    frame = frame.assign(sex=rng.choice(["man", "woman"], 2000), y=rng.integers(0, 2, 2000))
+    source, engine = ParquetSource(write(frame, tmp_path / "binary", 1)), LocalEngine(1)
+    study = prepare(source, engine, target="y", sensitive=["sex"], sample_size=500)
+    task = study.task(FairLogisticRegression())
+    loss = task.task.problem.loss
+    requests = [Request(rng.normal(size=49), loss, hessian=True) for _ in range(10)]
+    task.passes.evaluate(requests[:1])
+    tracemalloc.start()
+    found = task.passes.evaluate(requests)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 15e6  # tables of every two of the six groups at every point: 79 MB
+    Xa = np.column_stack([study.encoder.transform(frame), np.ones(len(frame))])
+    for request, sums in zip(requests, found, strict=True):
+        up = 1.0 / (1.0 + np.exp(-Xa @ request.theta))
+        np.testing.assert_allclose(sums.hessian, (Xa.T * (up * (1.0 - up))) @ Xa, rtol=1e-9, atol=1e-9)
 
 
 def test_rates_are_exact_counts(posed, frame):

@@ -106,6 +106,8 @@ class Blocks:
     numbers, categories : sequences of NumberPart and CategoryPart
     n_rows, n_features : int
     fit_intercept : bool
+    keep_codes : bool
+        Whether the joint codes of all rows are kept for curvatures, in as few bytes as they need.
     """
 
     def __init__(
@@ -115,11 +117,14 @@ class Blocks:
         n_rows: int,
         n_features: int,
         fit_intercept: bool,
+        keep_codes: bool = False,
     ) -> None:
         self.parts, self.n_rows, self.fit_intercept = numbers, n_rows, fit_intercept
         self.places = np.array([part.start for part in numbers], dtype=np.intp)
         self.p = n_features + int(fit_intercept)
         self.groups = [JointColumns([categories[j] for j in members]) for members in _pack(categories)]
+        kept = self.groups if keep_codes and len(self.groups) > 1 else []
+        self.codes = [np.empty(n_rows, dtype=np.min_scalar_type(group.size - 1)) for group in kept]
 
     def memory(self) -> Block:
         """Return a block whose content is to be written."""
@@ -127,16 +132,22 @@ class Blocks:
         codes = [np.empty(n, dtype=np.intp) for _ in self.groups]
         return Block(np.ones((len(self.parts) + 1, n)), codes, slice(0, n))
 
+    def slices(self) -> Iterator[slice]:
+        """Yield which rows each block has."""
+        for start in range(0, self.n_rows, _ROWS):
+            yield slice(start, min(start + _ROWS, self.n_rows))
+
     def __iter__(self) -> Iterator[Block]:
         memory = self.memory()
-        for start in range(0, self.n_rows, _ROWS):
-            rows = slice(start, min(start + _ROWS, self.n_rows))
-            n = rows.stop - start
+        for rows in self.slices():
+            n = rows.stop - rows.start
             for here, part in zip(memory.numbers, self.parts, strict=False):
                 np.subtract(part.values[rows], part.mean, out=here[:n])
                 here[:n] *= part.factor
             for code, group in zip(memory.codes, self.groups, strict=True):
                 group.fill(code[:n], rows)
+            for kept, code in zip(self.codes, memory.codes, strict=False):
+                kept[rows] = code[:n]
             yield Block(memory.numbers[:, :n], [code[:n] for code in memory.codes], rows)
 
 
@@ -192,31 +203,34 @@ class PullSums:
 
 
 class CurvatureSums:
-    """``Xa' diag(weights) Xa``, collected block by block."""
+    """``Xa' diag(weights) Xa``, collected block by block.
+
+    The tables of two groups are counted at the end, one after the other, from codes and weights that are kept: all
+    at once they would take half a megabyte each, for every two groups and every point.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        That keep the codes.
+    """
 
     def __init__(self, blocks: Blocks) -> None:
         self._blocks = blocks
         q = len(blocks.places) + 1
         self._gram = np.zeros((q, q))
         self._products = [np.zeros((q, group.size)) for group in blocks.groups]
-        self._pairs = {
-            (i, j): np.zeros(blocks.groups[j].size * group.size)
-            for i, group in enumerate(blocks.groups)
-            for j in range(i)
-        }
+        self._weights = np.empty(blocks.n_rows if len(blocks.groups) > 1 else 0)
         self._weighted = np.empty((q, min(_ROWS, blocks.n_rows)))
 
-    def add(self, block: Block, weights: Array) -> None:
-        """Add a block of rows."""
+    def add(self, block: Block, order: NDArray[np.intp], weights: Array) -> None:
+        """Add a block of rows that are in another order than in the partition."""
         weighted = np.multiply(block.numbers, weights, out=self._weighted[:, : len(weights)])
         self._gram += block.numbers @ weighted.T
         for total, code in zip(self._products, block.codes, strict=True):
             for here, values in zip(total, weighted, strict=True):
                 here += np.bincount(code, weights=values, minlength=len(here))
-        for (i, j), table in self._pairs.items():
-            joint = block.codes[j] * self._blocks.groups[i].size
-            joint += block.codes[i]
-            np.add.at(table, joint, weights)  # in place: a table of all combinations per block would be much larger
+        if len(self._weights):
+            self._weights[block.rows][order] = weights
 
     def expand(self) -> Array:
         """Return the sums, (p, p)."""
@@ -231,8 +245,19 @@ class CurvatureSums:
             for first, second, part in group.pairs(products[-1]):
                 _put(gram, first, second, part)
             for j, other in enumerate(blocks.groups[:i]):
-                self._cross(gram, other, group, self._pairs[i, j].reshape(other.size, group.size))
+                self._cross(gram, other, group, self._pair(j, i))
         return gram
+
+    def _pair(self, first: int, second: int) -> Array:
+        """Return the sums of the weights by the combinations of two groups."""
+        blocks = self._blocks
+        shape = blocks.groups[first].size, blocks.groups[second].size
+        table = np.zeros(shape[0] * shape[1])
+        for rows in blocks.slices():
+            joint = blocks.codes[first][rows] * np.intp(shape[1])
+            joint += blocks.codes[second][rows]
+            np.add.at(table, joint, self._weights[rows])  # in place: a new table per block has more cells than rows
+        return table.reshape(shape)
 
     @staticmethod
     def _cross(gram: Array, first: JointColumns, second: JointColumns, table: Array) -> None:

@@ -227,7 +227,9 @@ class _Evaluate:
             alike.setdefault((id(request.prices), request.loss), []).append(k)
         table, place = self.reading.load(partition, any(request.prices is not None for request in self.requests))
         reading = self.reading
-        blocks = Blocks(*reading.parts(table, place), table.num_rows, reading.n_features, self.fit_intercept)
+        curved = any(request.hessian for request in self.requests)
+        parts = reading.parts(table, place)
+        blocks = Blocks(*parts, table.num_rows, reading.n_features, self.fit_intercept, keep_codes=curved)
         together = []
         for which in alike.values():
             requests = [self.requests[k] for k in which]
@@ -267,7 +269,7 @@ class _AtPoints:
             pushed = self._pushed(scores[rows], label, None if weight is None else weight[rows], rows)
             self.pull[label].add(block, rows, pushed)
         for sums, bend in zip(self.curvature.values(), self.bend, strict=True):
-            sums.add(block, bend[: len(order)])
+            sums.add(block, order, bend[: len(order)])
 
     def _pushed(self, scores: Array, label: int, weight: Array | None, place: slice) -> Array:
         """Add the losses of rows of one class; leave ``alpha y`` in the place of their scores, (n, T), and return it.

@@ -154,7 +154,7 @@ def fit_encoder(
             counts = {str(w): int(n) for w, n in zip(table.rows, table.total.rounded[:, 0], strict=True) if n}
             column, said = choose_levels(name, counts, least, max_levels)
         else:
-            column, said = _fit_number(sums, layout, name, medians[name])
+            column, said = _fit_number(sums, layout, name, medians.get(name))
         notes += said
         columns += [] if column is None else [column]
     if not columns:
@@ -163,16 +163,19 @@ def fit_encoder(
 
 
 def sample_medians(sums: ScanSums, layout: Layout) -> dict[str, float]:
-    """Return the median of every column of numbers in the sample, the reference where the sample has no number."""
+    """Return the median of every column of numbers of which the sample has a value."""
     found = {}
     for name in layout.numbers:
         values = as_numbers(sums.sample.table[name])
         known = values[~np.isnan(values)]
-        found[name] = float(np.median(known)) if len(known) else sums.reference[name]
+        if len(known):
+            found[name] = float(np.median(known))
     return found
 
 
-def _fit_number(sums: ScanSums, layout: Layout, name: str, median: float) -> tuple[NumberColumn | None, list[str]]:
+def _fit_number(
+    sums: ScanSums, layout: Layout, name: str, median: float | None
+) -> tuple[NumberColumn | None, list[str]]:
     j, missing = layout.numbers.index(name), sums.n_missing(name)
     label, reference = shorten(name), sums.reference[name]
     if missing == sums.n_rows:
@@ -180,12 +183,14 @@ def _fit_number(sums: ScanSums, layout: Layout, name: str, median: float) -> tup
     low, high = sums.extremes[:, j]
     if max(abs(low + reference), abs(high + reference)) > LARGEST:
         return None, [f"{label!r} holds numbers beyond {LARGEST:g} and was left out."]
+    drawn = len(sums.sample.hashes)
+    whose = "" if drawn == sums.n_rows else f" of a sample of {drawn:,} rows"
+    if median is None:
+        return None, [f"{label!r} is missing for {people(missing)}, among them all{whose}, and was left out."]
     first, second = sums.moments.rounded[:, j] / sums.n_rows
     spread = float(np.sqrt(max(second - first**2, 0.0)))
     if not high > low or not spread > 0:
         return None, [f"{label!r} is the same for everybody and was left out."]
-    drawn = len(sums.sample.hashes)
-    whose = "" if drawn == sums.n_rows else f" of a sample of {drawn:,} rows"
     notes = [f"{label!r} is missing for {people(missing)}: the median {median:g}{whose} is used."] if missing else []
     return NumberColumn(name, median, float(reference + first), spread, missing), notes
 

@@ -2,7 +2,7 @@
 
 Per partition: people by label and group (*cells*), sums of the features by cell, moments of the numbers, counts of
 the levels, and a sample of rows. That gives the encoding, the covariance rows and the class weights. Sums of numbers
-are taken around a reference value (the mean of the first partition), so that columns far from zero lose no digits.
+are taken around a reference value (the mean of the first partition with a value), so that columns far from zero lose no digits.
 
 The sample is drawn by a hash of where a row is: it does not depend on the number of workers.
 """
@@ -276,6 +276,10 @@ def scan(
     if not partitions:
         raise DataError("The data have no partition: no file, or only empty ones.")
     layout, reference = _look_at_first(partitions, layout)
+    unknown = tuple(name for name in layout.numbers if name not in reference)
+    if unknown:
+        found = engine.reduce(_Means(unknown), partitions, _keep_first)
+        reference |= {name: found.get(name, 0.0) for name in unknown}  # 0: nobody has a value
     known = [partition.rows for partition in partitions]
     rows = sum(n for n in known if n is not None)
     share = 1.0
@@ -291,7 +295,7 @@ def scan(
 
 
 def _look_at_first(partitions: Sequence[Partition], layout: Layout) -> tuple[Layout, dict[str, float]]:
-    """Return reference values of the numbers, and the layout with sensitive numbers of few values as groups."""
+    """Return the layout with sensitive numbers of few values as groups, and means of the numbers that have values."""
     names = [*layout.numbers, *layout.measures]
     if not names:
         return layout, {}
@@ -301,11 +305,30 @@ def _look_at_first(partitions: Sequence[Partition], layout: Layout) -> tuple[Lay
             break
     place = partition.place
     values = {name: as_known_numbers(table[name], name, place) for name in names}
-    reference = {name: float(np.nanmean(x)) if np.any(x == x) else 0.0 for name, x in values.items()}
     few = [name for name in layout.measures if len(np.unique(values[name])) <= _FEW]
     groups = tuple(name for name in layout.sensitive if name in layout.groups or name in few)
     measures = tuple(name for name in layout.measures if name not in few)
-    return replace(layout, groups=groups, measures=measures), reference
+    return replace(layout, groups=groups, measures=measures), _means(values)
+
+
+def _means(values: dict[str, Array]) -> dict[str, float]:
+    """Return the mean of every column that has a value."""
+    return {name: float(np.nanmean(x)) for name, x in values.items() if not np.isnan(x).all()}
+
+
+@dataclass(frozen=True)
+class _Means:
+    """Returns the means of a partition, of the columns that have a value there."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, partition: Partition) -> dict[str, float]:
+        table = partition.load(list(self.names))
+        return _means({name: as_known_numbers(table[name], name, partition.place) for name in self.names})
+
+
+def _keep_first(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
+    return second | first
 
 
 def _count_missing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from types import TracebackType
 from typing import Any
@@ -13,9 +14,12 @@ from threadpoolctl import ThreadpoolController
 __all__ = ["one_blas_thread"]
 
 
-@functools.cache
-def _libraries() -> ThreadpoolController:
-    """Return the BLAS libraries of this process: looking for them takes milliseconds, too long for every task."""
+@functools.lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:
+    """Return the BLAS libraries of this process, looked for again once more modules are imported.
+
+    Looking for them takes milliseconds, too long for every task.
+    """
     return ThreadpoolController()
 
 
@@ -34,7 +38,7 @@ class _OneBlasThread:
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
-                self._limits = _libraries().limit(limits=1, user_api="blas")
+                self._limits = _libraries(len(sys.modules)).limit(limits=1, user_api="blas")
             self._inside += 1
 
     def __exit__(
