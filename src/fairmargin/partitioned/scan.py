@@ -2,7 +2,8 @@
 
 Per partition: people by label and group (*cells*), sums of the features by cell, moments of the numbers, counts of
 the levels, and a sample of rows. That gives the encoding, the covariance rows and the class weights. Sums of numbers
-are taken around a reference value (the mean of the first partition with a value), so that columns far from zero lose no digits.
+are taken around a reference value (the mean of the first partition with a value), so that columns far from zero lose
+no digits.
 
 The sample is drawn by a hash of where a row is: it does not depend on the number of workers.
 """
