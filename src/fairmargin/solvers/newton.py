@@ -50,15 +50,14 @@ def solve_newton(
     oracle = make_oracle(problem)
     start, point = _begin(problem, oracle, start)
     progress = _Progress(problem, accuracy, start.n_iter)
-    point = progress.complete(oracle, point, bool(np.any(point.theta)) and problem.is_feasible(point.theta))
+    if accuracy.proof:
+        point = oracle.centre(point, accuracy.tol * problem.gap_unit(point.objective))
+    point = oracle.complete(point, accuracy.proof)
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
     model = oracle.choose_model(start.hessian) if make_model is None else make_model(problem, start.hessian)
     while True:
         # 1. Test: how far is this point from the optimum, and is there progress?
         progress.measure(point, multipliers)
-        if progress.is_close and accuracy.proof and point.dual is None:  # it was an estimate
-            point = progress.complete(oracle, point, True)
-            progress.measure(point, multipliers)
         if progress.is_close:
             solution = _finish(oracle, point, multipliers, model, progress)
             if solution.certificate.status == "solved":
@@ -74,7 +73,9 @@ def solve_newton(
             progress.is_stuck = not model.reject()
             continue
         # 4. Evaluate the gradient there, and learn from its change.
-        last, point = point, progress.complete(oracle, trial, progress.may_be_last)
+        if accuracy.proof:
+            trial = oracle.centre(trial, progress.goal)
+        last, point = point, oracle.complete(trial, accuracy.proof)
         model.learn(last, point)
 
 
@@ -102,25 +103,9 @@ class _Progress:
             self._stalled = 0
         else:
             self._stalled += 1
-        is_first_proof = point.dual is not None and self.best_gap < np.inf and self.best.dual is None
-        if self.gap < self.best_gap or has_descended or is_first_proof:
+        if self.gap < self.best_gap or has_descended:
             self.best, self.best_multipliers, self.best_gap = point, multipliers, self.gap
         self.ending = self._reason_to_stop(point)
-
-    @property
-    def may_be_last(self) -> bool:
-        """Whether the next point may be the last: a Newton step about squares the relative gap."""
-        return self.gap**2 <= self.goal**2 / self.accuracy.tol
-
-    def complete(self, oracle: Oracle, point: Point, is_last: bool) -> Point:
-        """Return a point with its gradient and, where it may be the last, everything for its proof.
-
-        Where a loss is straight for some rows, a step may end anywhere, and every point is made ready.
-        """
-        if not self.accuracy.proof or (point.is_curved and not is_last):
-            return oracle.complete(point, False)
-        goal = self.accuracy.tol * self.problem.gap_unit(point.objective)
-        return oracle.complete(oracle.centre(point, goal), True)
 
     def _distance(self, point: Point, multipliers: Array) -> float:
         """Return the duality gap at a feasible point: proved, or estimated where no proof is asked for."""
@@ -174,8 +159,6 @@ def _finish(oracle: Oracle, point: Point, multipliers: Array, model: StepModel, 
     The step uses the last model and costs no pass but the one for its scores. It squares what is left of the error,
     which makes decisions depend far less on rounding than the tolerance would allow.
     """
-    if progress.accuracy.proof and point.dual is None:
-        point = oracle.complete(point, True)
     as_it_is = point.theta, multipliers
     refined = model.refine(point)
     first = _Finish(oracle, point, progress, model.hessian)
