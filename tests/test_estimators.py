@@ -476,3 +476,16 @@ def test_parameters_of_the_constraint_are_searched_over():
         FairLogisticRegression(constraint=None).set_params(constraint__c=0.1)
     with pytest.raises(ValueError, match="must be zero or positive"):
         changed.set_params(constraint__c=-1.0)
+
+
+def test_columns_that_are_nearly_equal_are_solved_without_a_penalty():
+    rng = np.random.default_rng(42)
+    n, d = int(rng.integers(60, 800)), int(rng.integers(1, 8))
+    X = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-4, 5, d)
+    X = np.hstack([X, X[:, :1] * (1 + 1e-7 * rng.normal(size=(n, 1)))])
+    y = (rng.random(n) < rng.uniform(0.02, 0.5) + 0.4 * (X[:, 0] > 0)).astype(int)
+    y[:2] = 0, 1
+    model = FairLogisticRegression(C=np.inf, constraint=None).fit(X, y, sensitive_features=rng.choice(["a", "b"], n))
+    assert model.certificate_.status == "solved"
+    # Without the second of the two columns, the loss is 57.78.
+    assert model.certificate_.objective < 57.67
