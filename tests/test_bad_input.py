@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from fairmargin import (
+    CertifiedClassifier,
     CovarianceBound,
     FairLinearSVC,
     FairLogisticRegression,
@@ -431,3 +432,14 @@ def test_a_misspelled_argument_is_recognised(people, estimator):
     with pytest.raises(TypeError, match=r"takes no argument 'colour'; it takes X, y, sample_weight, sensitive_"):
         estimator.fit(people["X"], people["y"], colour=1)
     assert "sensitive_features" in inspect.signature(estimator.fit).parameters  # which scikit-learn routes by
+
+
+def test_a_misspelled_argument_is_recognised_where_others_are_passed_on(people):
+    clf = CertifiedClassifier(FairLogisticRegression())
+    X, y, z = people.values()
+    with pytest.raises(
+        TypeError, match=r"Certified.*no argument 'sensitive_feature'; did you mean 'sensitive_features'\?"
+    ):
+        clf.fit(X, y, sensitive_feature=z)
+    with pytest.raises(ValueError, match="cannot pass 'sensitive_feature' on, which has one entry per person"):
+        clf.fit(X, y, sensitive_features=z, sensitive_feature=z)

@@ -180,6 +180,15 @@ def test_the_recipe_for_frames_with_text_works_as_the_error_gives_it(library):
     assert abs(model[-1].covariance_).max() < 1e-9
 
 
+def test_columns_of_text_among_numbers_are_named():
+    """Numbers of several types in a column of objects remain numbers."""
+    frame = pd.DataFrame({"age": [1.5, True] * 10, "job": [1, "x"] * 10}, dtype=object)
+    y, z = [0, 1] * 10, ["p", "q", "q", "p"] * 5
+    with pytest.raises(ValueError, match=r"X holds text or categories in 'job'\. "):
+        FairLogisticRegression().fit(frame, y, sensitive_features=z)
+    FairLogisticRegression().fit(frame[["age"]], y, sensitive_features=z)
+
+
 def test_columns_of_any_order_and_kind():
     frame = pd.DataFrame(
         {

@@ -149,5 +149,7 @@ def test_regressions_are_drawn(data):
         assert row.mean == pytest.approx(fair.group_means_["group", row.group])
     with pytest.raises(ValueError, match="y_pred contains NaN: 1 of 2 values"):
         GroupPredictionDisplay.from_predictions([1.0, None], sensitive_features=["a", "b"])
+    with pytest.raises(ValueError, match="y_pred has nan or infinite values"):
+        GroupPredictionDisplay.from_predictions([1.0, np.inf], sensitive_features=["a", "b"], plot=False)
     with pytest.raises(ValueError, match="cut numbers into groups"):
         GroupPredictionDisplay.from_predictions(wage, sensitive_features=wage)

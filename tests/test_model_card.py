@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -113,6 +114,12 @@ def test_models_of_tables():
         assert cells(card, group)[2] == f"{accepted[rows.index].mean():.1%}"
     with pytest.raises(ValueError, match="not a class of the model"):
         model_card(model, table, np.arange(len(table)), sensitive_features=table[["sex"]])
+
+
+@pytest.mark.parametrize("model", [FairLogisticRegression(), make_pipeline(StandardScaler(), LogisticRegression())])
+def test_models_must_be_fitted(model):
+    with pytest.raises(NotFittedError):
+        model_card(model, X, y, sensitive_features=sex)
 
 
 @pytest.mark.parametrize("model", [FairMultinomialLogisticRegression(constraint=None), FairRegressor()])

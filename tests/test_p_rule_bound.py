@@ -22,6 +22,7 @@ from fairmargin import (
     p_rule,
 )
 from fairmargin.datasets import make_linear_synthetic, make_nonlinear_synthetic
+from fairmargin.formulations.prule.families import CovarianceFamily, Prices
 from test_loss_bound import real_sample
 
 quiet = pytest.mark.filterwarnings("ignore::fairmargin.SmallGroupWarning", "ignore::fairmargin.CovarianceWarning")
@@ -47,6 +48,21 @@ def test_the_rule_is_reached_on_the_training_decisions(estimator, path, p):
     assert clf.p_rule_ == pytest.approx(reached)
     assert path in ("auto", clf.path_)
     assert clf.path_point_ is not None
+
+
+@quiet
+@pytest.mark.parametrize(("family", "low", "high"), [(CovarianceFamily, -1.0, 1.0), (Prices, 0.0, 2.5)])
+def test_the_search_stays_within_its_family(monkeypatch, family, low, high):
+    """Beyond the last point of the grid it went on in steps of one size, to negative prices and past factor 1."""
+    points, at = [], family.at
+    monkeypatch.setattr(family, "at", lambda self, t: points.append(t) or at(self, t))
+    X, y, z = people(seed=2)
+    free = FairLogisticRegression(constraint=None).fit(X, y, sensitive_features=z)
+    path = "covariance" if family is CovarianceFamily else "decisions"
+    rule = PRuleBound(p_rule(y, free.predict(X), sensitive_features=z) + 1.0, path=path)  # the best is near no rule
+    FairLogisticRegression(constraint=rule).fit(X, y, sensitive_features=z)
+    assert len(points) > 5
+    assert low < min(points) <= max(points) < high
 
 
 @quiet

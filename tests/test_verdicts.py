@@ -260,6 +260,18 @@ def test_the_side_of_too_few_people_is_named():
     assert judge(rest, asked=80.0, held_out=None)["not_judged"] == said
 
 
+@pytest.mark.parametrize("side", ["g = a", "everybody except g = a"])
+def test_many_people_of_small_effective_size_are_named_with_it(side):
+    """One person outweighs everybody else on the side: 600 people were listed as too few."""
+    group = np.repeat(["a", "b", "c"], [600, 300, 300])
+    weight = np.ones(1200)
+    weight[0 if side == "g = a" else 700] = 1000.0
+    accepted = np.random.default_rng(0).integers(0, 2, 1200)
+    found = plain(audit(accepted, sensitive_features={"g": group}, sample_weight=weight).to_dict())
+    said = judge(found, asked=80.0, held_out=None)["not_judged"]
+    assert re.search(rf"[:,] {side} \(600, effective size [12]\.\d\)", said)
+
+
 def test_two_groups_have_the_same_reference_for_every_rate():
     rng = np.random.default_rng(2)
     y, z = rng.integers(0, 2, 800), np.repeat(["a", "b"], 400)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from fairmargin.base import FairClassifier
 from fairmargin.decisions import RULES, GroupCounts, count_groups, least_ratio
@@ -86,6 +86,7 @@ def model_card(
     """
     decider = _decider(model)
     if len(getattr(decider, "classes_", ())) != 2:
+        check_is_fitted(decider)
         raise ValueError(
             f"A model card is about classifiers of two classes, got {type(decider).__name__}; for several see "
             "class_rates and class_p_rules."

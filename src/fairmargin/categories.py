@@ -370,9 +370,16 @@ def categorical_columns(X: Any) -> list[str]:
     """Return the names of a frame's columns of text or categories, even of numbers; none for other matrices."""
     if isinstance(X, pd.DataFrame):  # whose names may be numbers, or twice the same
         columns = [(name, column) for name, column in X.items() if column.dtype.kind not in "biuf"]
-        return [str(name) for name, column in columns if infer_dtype(column) in ("string", "categorical")]
+        return [str(name) for name, column in columns if _has_text(column)]
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     return [] if frame is X else [name for name, kind in frame.schema.items() if kind in _CATEGORICAL]
+
+
+def _has_text(column: Any) -> bool:
+    kind = infer_dtype(column)
+    if kind.startswith("mixed"):  # text among numbers, or just numbers of several types
+        return any(isinstance(value, str) for value in column)
+    return kind in ("string", "categorical")
 
 
 def _is_categorical(column: Any) -> bool:

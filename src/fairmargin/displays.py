@@ -289,6 +289,8 @@ class GroupPredictionDisplay(_GroupDisplay):
         """Draw predictions, or any other number per person, such as residuals."""
         check_labels(y_pred, "y_pred")
         predicted = column_or_1d(np.asarray(y_pred, dtype=float))
+        if not np.all(np.isfinite(predicted)):
+            raise ValueError("y_pred has nan or infinite values, which cannot be drawn; leave these people out.")
         rows = []
         for attribute in encode_groups(sensitive_features, len(predicted), "sensitive_features"):
             for k, group in enumerate(attribute.categories):

@@ -21,6 +21,7 @@ from fairmargin.guarantee.certification import certify
 from fairmargin.guarantee.learning import refuse_if_seen, split_people
 from fairmargin.guarantee.record import Guarantee
 from fairmargin.membership import Membership, probabilities_refused
+from fairmargin.misspelled import names_arguments
 from fairmargin.sensitive import read_columns
 from fairmargin.several import as_constraint
 
@@ -110,7 +111,8 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.notion = notion
         self.pos_label = pos_label
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any, **fit_params: Any) -> Any:
+    @names_arguments
+    def fit(self, /, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any, **fit_params: Any) -> Any:
         """Fit on some of the people and test on the others; raise NotCertifiedError where the test fails.
 
         Parameters

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairmargin.audit.findings import REFERENCE, REST, TOO_FEW
-from fairmargin.formatting import NONE, distance, interval, people, percent, ratio_beside, shorten
+from fairmargin.formatting import NONE, distance, interval, number_beside, people, percent, ratio_beside, shorten
 from fairmargin.guarantee.record import Guarantee
 from fairmargin.rate_statistics import ratio_interval
 
@@ -354,10 +354,17 @@ def small_sides(audit: Mapping[str, Any]) -> list[str]:
 
 def _small_side(audit: Mapping[str, Any], attribute: Mapping[str, Any], group: Mapping[str, Any]) -> str:
     if group["effective_people"] < audit["min_people"]:
-        return f"{name_group(group)} ({group['people']:,})"
+        return f"{name_group(group)} ({_size(group['people'], group['effective_people'], audit)})"
     groups, reference = attribute["groups"], attribute["reference"]
     if reference == REST:
         count = sum(g["people"] for g in groups) - group["people"]
-        return f"everybody except {name_group(group)} ({count:,})"
+        return f"everybody except {name_group(group)} ({_size(count, group['effective_others'], audit)})"
     count = sum(g["people"] for g in groups if g["group"] == reference)
-    return f"{name_group({**group, 'group': reference})} ({count:,})"
+    return f"{name_group({**group, 'group': reference})} ({_size(count, group['effective_others'], audit)})"
+
+
+def _size(count: int, effective: float | None, audit: Mapping[str, Any]) -> str:
+    """Name a number of people and, where enough people are too few because of their weights, their effective size."""
+    if effective is None or count < audit["min_people"]:
+        return f"{count:,}"
+    return f"{count:,}, effective size {number_beside(effective, audit['min_people'])}"

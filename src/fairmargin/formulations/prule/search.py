@@ -234,10 +234,16 @@ class _Walk:
         self.found = sorted([*self.found, found], key=lambda f: -f.accuracy)[:FINALISTS]  # each holds N scores
         return found.accuracy, ceiling
 
-    def along(self, family: Family, grid: Iterable[float], seen: dict[float, float] | None = None) -> None:
+    def along(
+        self,
+        family: Family,
+        grid: Iterable[float],
+        ends: tuple[float, float],
+        seen: dict[float, float] | None = None,
+    ) -> None:
         """Judge a family on a grid for as long as its ceiling is worthwhile, then ever closer around the best.
 
-        ``seen`` are the accuracies of points that were judged before.
+        No point is beyond ``ends``. ``seen`` are the accuracies of points that were judged before.
         """
         accuracy = dict(seen or {})
 
@@ -253,7 +259,7 @@ class _Walk:
         for _ in range(_HALVINGS):
             if not accuracy or max(accuracy.values()) < self.worthwhile:
                 break
-            for t in _halfway(accuracy):
+            for t in _halfway(accuracy, ends):
                 look(t)
 
     def close_gap(self, family: Family) -> dict[float, float]:
@@ -277,14 +283,12 @@ class _Walk:
         return accuracy
 
 
-def _halfway(accuracy: dict[float, float]) -> list[float]:
-    """Return the points halfway from the most accurate one to its neighbours, or half a step beyond the last."""
-    points = sorted(accuracy)
-    best = max(points, key=lambda t: accuracy[t])
-    k = points.index(best)
-    left = best - points[k - 1] if k > 0 else STEP
-    right = points[k + 1] - best if k + 1 < len(points) else STEP
-    return [best - left / 2, best + right / 2]
+def _halfway(accuracy: dict[float, float], ends: tuple[float, float]) -> list[float]:
+    """Return the points halfway from the most accurate one to its neighbours, or to the ends of the family."""
+    best = max(sorted(accuracy), key=lambda t: accuracy[t])
+    left = max((t for t in accuracy if t < best), default=ends[0])
+    right = min((t for t in accuracy if t > best), default=ends[1])
+    return [(left + best) / 2, (best + right) / 2]
 
 
 def _look_along_covariance(scout: Scout, walk: _Walk) -> None:
@@ -298,7 +302,7 @@ def _look_along_errors(scout: Scout, walk: _Walk) -> None:
 
 
 def _look_along_line(scout: Scout, walk: _Walk, path: str) -> None:
-    walk.along(line_of(path, scout), np.arange(1.0 - STEP, -1.0 - STEP / 2, -STEP))
+    walk.along(line_of(path, scout), np.arange(1.0 - STEP, -1.0 - STEP / 2, -STEP), (-1.0, 1.0))
 
 
 def line_of(path: str, scout: Scout) -> Family:
@@ -312,10 +316,10 @@ def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
     family, judge = DecisionFamily(scout.rough, scout.start), walk.judge
     if family.n_prices == 1:
         line = family.one_price()
-        walk.along(line, np.arange(STEP, FARTHEST, STEP), walk.close_gap(line))
+        walk.along(line, np.arange(STEP, FARTHEST, STEP), (0.0, FARTHEST), walk.close_gap(line))
         return
     prices = close_gaps(family, judge.allowed_gaps, walk.judged, judge.trust_in_gaps)
-    walk.along(Prices(family, prices), [1.0])
+    walk.along(Prices(family, prices), [1.0], (1.0 - STEP, 1.0 + STEP))
     _polish(family, walk)
 
 
