@@ -249,3 +249,16 @@ def test_weights_that_cannot_be_used():
         audit([1, 0], sensitive_features=["a", "b"], sample_weight=[1, 1, 1])
     with pytest.raises(ValueError, match="2 scores for 3 decisions"):
         audit([1, 0, 1], sensitive_features=["a", "b", "a"], scores=[1.0, 2.0])
+
+
+def test_people_with_equal_weights_count_as_many_as_they_are():
+    people = np.repeat(["a", "b"], [30, 60])
+    decisions = np.r_[np.arange(30) % 3 == 0, np.arange(60) % 2 == 0].astype(int)
+    for weight in 0.013 + 0.1 * np.arange(1, 40):
+        found = audit(
+            decisions,
+            sensitive_features={"g": people},
+            sample_weight=np.where(people == "a", weight, 1.0),
+            min_people=30,
+        )
+        assert [group.effective_people for group in found.attributes[0].groups] == [30, 60]

@@ -230,6 +230,7 @@ def effective_counts(rate: float, total: float, squares: float, accepted_squares
     binomial = rate * (1.0 - rate)
     if spread * people > binomial > 0.0:
         people = binomial / spread
+    people = round(people, 9)  # equal weights are worth whole people, but for rounding
     return rate * people, people
 
 
