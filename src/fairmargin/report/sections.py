@@ -122,7 +122,7 @@ def _odds(audit: Mapping[str, Any], limits: tuple[float, ...]) -> Section | None
 def _exchange(group: Mapping[str, Any]) -> str:
     if group["flip_reverses"]:
         return "takes the difference away"
-    return "crosses the threshold" if group["flip_matters"] else "changes nothing"
+    return "crosses the threshold" if group["flip_matters"] else "stays on the same side of the threshold"
 
 
 def _strata(rows: Sequence[Mapping[str, Any]], limits: tuple[float, ...]) -> Section | None:

@@ -359,9 +359,7 @@ def _tried(
     meet = sum(selection.allows(row, free) for row in rows)
     text = f"{len(record)} candidates are on record: the one proposed and, with the reason, those that are not."
     if looked_at:
-        text += (
-            f" The search for them also solved {looked_at:,} further classifiers to low accuracy, and discarded them."
-        )
+        text += f" On the way to them, {looked_at:,} further classifiers were solved roughly and discarded."
     text += f" {meet} of the {len(record)} meet what was asked for on the people trained on."
     proposed = next(row for row in record if row["chosen"])
     fairer = [row for row in record if (row["p_rule"] or 0.0) > (proposed["p_rule"] or 0.0)]
