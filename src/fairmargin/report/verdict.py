@@ -294,12 +294,8 @@ def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_o
         span += f" Corrected for {len(judged)} comparisons at once it is {limits}."
     if held_out is False:
         return f"{span} Nobody was held out. On the people a model was trained on, a rule says little about others."
-    others = sum(g["low"] < asked for g in judged) - 1
-    too = (
-        ""
-        if others < 1
-        else f", and so {'does that of one more group' if others == 1 else f'do those of {others} more groups'}"
-    )
+    others = sum(g["low"] < asked and g is not shown for g in judged)
+    too = {0: "", 1: ", and so does that of one more group"}.get(others, f", and so do those of {others} more groups")
     said = {
         PASSES: f"The intervals of all groups judged lie above {asked:g}%. Chance is an unlikely reason.",
         PASSES_MAYBE: f"It reaches below {asked:g}%{too}. These people are too few to be sure.",
