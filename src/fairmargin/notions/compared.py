@@ -50,6 +50,7 @@ class Compared:
 
     def _deviation(self, columns: Array, condition: Condition) -> Array:
         if np.all(condition.counts):
+            columns = np.ascontiguousarray(columns)  # so that rounding does not depend on who made them
             return centre(columns, self.weight) * condition.sign[:, None]
         chosen = np.flatnonzero(condition.counts)
         found = np.zeros_like(columns)
