@@ -1,18 +1,18 @@
 # Two commands do everything on a machine with only Python and make:
 #   make demo    runs the main job
-#   make test    lints, type-checks and runs all tests and the examples in docstrings
+#   make test    lints, type-checks and runs the tests and the examples in docstrings (under 15 minutes on two cores)
 # make docs builds the documentation site (docs/_build/html), and two more go further, as .ci/run does:
-#   make test-heavy      thousands of random problems, real data under several BLAS kernels
+#   make test-heavy      the slow tests: thousands of random problems, simulations, real data under several BLAS kernels
 #   make test-numerical  what depends on rounding, under the BLAS kernel that OPENBLAS_CORETYPE names
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# One BLAS thread a process: more of them only fight over the cores that the tests share.
+# One BLAS thread per process: more of them only fight over the cores that the tests share.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 JOBS ?= 2
 
-.PHONY: demo docs test-oldest test test-heavy test-numerical lint fast bench clean
+.PHONY: demo docs test-oldest test test-heavy test-numerical search lint bench clean
 
 $(BIN)/.runtime: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -45,12 +45,16 @@ lint: $(BIN)/.dev
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations 20 -m "not heavy and not cluster"
-	$(BIN)/python -m pytest -q -m "cluster and not heavy" tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations 20 -m "not slow and not heavy and not cluster"
+	$(BIN)/python -m pytest -q -m "cluster and not slow and not heavy" tests
 
-# make test-heavy ARGS="--fuzz-size 100000" runs a night's worth of random problems
+# make test-heavy ARGS="--fuzz-size 100000" runs a night's worth of random problems, "--fuzz-first 10000" others
 test-heavy: $(BIN)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m heavy tests $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow or heavy" tests $(ARGS)
+
+# Other cases for the properties than those that every run draws; what it finds becomes a test of its own
+search: $(BIN)/.dev
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m hypothesis --hypothesis-profile search $(or $(TESTS),tests)
 
 # OpenBLAS chooses its kernel by the processor, and every kernel rounds in its own way: OPENBLAS_CORETYPE=Prescott make
 # test-numerical runs what depends on that under another one, and OPENBLAS_NUM_THREADS=2 with more threads.
@@ -70,9 +74,6 @@ test-oldest: $(OLDEST)/.ready
 	$(OLDEST)/bin/python -m pytest -q -m "not slow and not heavy and not data" $(or $(TESTS),tests/test_categories.py \
 		tests/test_decisions.py tests/test_frames.py tests/test_io.py tests/test_losses.py tests/test_metrics.py \
 		tests/test_sensitive.py tests/test_ties.py)
-
-fast: $(BIN)/.dev
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not heavy"
 
 # The benchmarks have an environment of their own, with the peers. One that cannot be installed is reported.
 BENCH := .venv-bench

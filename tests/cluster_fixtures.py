@@ -167,7 +167,7 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def wait_for_port(port, seconds=120):
+def wait_for_port(port, seconds=600):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         try:

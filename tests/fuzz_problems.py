@@ -6,7 +6,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from fairmargin import CovarianceBound, FairMarginClassifier, IndividualLossBound, LossBound, PRuleBound
+from fairmargin import (
+    CovarianceBound,
+    CovariancePenalty,
+    FairMarginClassifier,
+    IndividualLossBound,
+    LossBound,
+    PRuleBound,
+)
 
 LOSSES = ("logistic", "hinge", "squared_hinge", "smoothed_hinge")
 ASKED = ("none", "zero", "absolute", "mapping", "relative", "loss", "loss sum", "individual", "keep", "rule")
@@ -53,6 +60,21 @@ def draw(seed):
     if rng.random() < 0.12:
         X, words = sp.csr_matrix(X), [*words, "sparse"]
     return Case(seed, X, y, people, weight, model, asked, words)
+
+
+def draw_priced(seed):
+    """Return a problem with a price on covariances, with columns that nearly depend on each other, or with both."""
+    case = draw(seed)
+    rng = np.random.default_rng([20261, seed])
+    if rng.random() < 0.7 or case.asked == "rule":
+        price = float(10.0 ** rng.uniform(-2, 6))
+        case.asked, case.model = "price", case.model.set_params(constraint=CovariancePenalty(price))
+    if rng.random() < 0.5 and not sp.issparse(case.X):
+        copy = case.X @ rng.normal(size=case.X.shape[1])
+        copy = copy + 10.0 ** rng.integers(-12, -2) * copy.std() * rng.normal(size=len(copy))
+        case.X = np.column_stack([case.X, copy]).astype(case.X.dtype)
+        case.words.append("nearly dependent")
+    return case
 
 
 def draw_features(rng, n):

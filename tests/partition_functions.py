@@ -48,3 +48,10 @@ def dies(partition):
 def forever(partition):
     time.sleep(0.5)
     return 1
+
+
+def pause_above(share, dask_worker):
+    """Let a Dask worker pause above a share of its memory; return the share until now."""
+    manager = dask_worker.memory_manager
+    before, manager.memory_pause_fraction = manager.memory_pause_fraction, share
+    return before

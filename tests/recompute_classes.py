@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from fairmargin.categories import CodedMatrix
-from recompute import CONDITIONS, EPS, FEASIBLE, MARGIN, STATED, column, named_columns, sample_weights
+from recompute import CONDITIONS, EPS, FEASIBLE, MARGIN, STATED, column, named_columns, sample_weights, within
 
 
 def dense(X):
@@ -21,12 +21,13 @@ def dense(X):
 class RecomputedClasses:
     """Objective, dual bound and covariances of a fitted classifier on its training data."""
 
-    def __init__(self, model, X, y, sample_weight=None, sensitive_features=None):
+    def __init__(self, model, X, y, sample_weight=None, sensitive_features=None, strata=None):
         self.model, self.people = model, sensitive_features
         self.X, labels = dense(X), np.asarray(y).ravel()
         self.weight = sample_weights(len(labels), sample_weight)
         kept = self.weight > 0
         self.kept, self.X, labels, self.weight = kept, self.X[kept], labels[kept], self.weight[kept]
+        self.strata = None if strata is None else {n: np.asarray(v)[kept] for n, v in named_columns(strata)}
         W, b = model.coef_, model.intercept_
         if len(W) == 1:
             W, b = np.vstack([-W, W]) / 2, np.append(-b, b) / 2
@@ -59,15 +60,18 @@ class RecomputedClasses:
 
     def columns(self, q):
         """Return ``z - zbar`` among the people who count for a class, shape (N, K), scaled to a mean over all."""
-        given = dict(named_columns(self.people))
-        Z = np.column_stack([column(given[str(n)], k)[self.kept] for n, k in self.model.covariance_.index])
+        given, found, rows = dict(named_columns(self.people)), self.conditions(q), []
+        for name, category, *among in self.model.covariance_.index:
+            counts, sign = found[among[0]] if among else next(iter(found.values()))
+            z, share = column(given[str(name)], category)[self.kept], self.weight * counts
+            rows.append(sign * counts * (z - z @ share / share.sum()) * (self.weight.sum() / share.sum()))
+        return np.column_stack(rows)
+
+    def conditions(self, q):
+        """Return who counts for a class and which decision is counted, by condition."""
         notion = getattr(self.bound(q), "notion", "selection_rate")
-        ((_, counts, sign),) = CONDITIONS[notion if isinstance(notion, str) else notion.name](2 * self.Y[:, q] - 1)
-        counts = counts[:, None]
-        share = self.weight[:, None] * counts
-        return (
-            sign[:, None] * counts * (Z - (Z * share).sum(axis=0) / share.sum()) * (self.weight.sum() / share.sum())
-        )
+        name = notion if isinstance(notion, str) else notion.name
+        return within(CONDITIONS[name](2 * self.Y[:, q] - 1), self.strata)
 
     def bound(self, q):
         constraint = self.model.constraint
@@ -98,7 +102,7 @@ class RecomputedClasses:
                 c[:] = (
                     asked.c
                     if isinstance(asked.c, (int, float))
-                    else [asked.c.get(name, np.inf) for name, _ in self.model.covariance_.index]
+                    else [asked.c.get(name, np.inf) for name, *_ in self.model.covariance_.index]
                 )
                 c = c * free if asked.relative else c
             rows.append(c)
@@ -129,9 +133,10 @@ class RecomputedClasses:
         return total - float(np.sum(r**2)) / (2 * self.ridge)
 
 
-def faults(model, X, y, sample_weight=None, sensitive_features=None):
+def faults(model, X, y, sample_weight=None, sensitive_features=None, strata=None):
     """Return what contradicts the certificate of a classifier that is called solved, one sentence each."""
-    seen, proof, found = RecomputedClasses(model, X, y, sample_weight, sensitive_features), model.certificate_, []
+    seen = RecomputedClasses(model, X, y, sample_weight, sensitive_features, strata)
+    proof, found = model.certificate_, []
     is_rule = type(model.constraint).__name__ == "PRuleBound"
     if abs(model.decision_function(X)[seen.kept] - (seen.F if seen.Q > 2 else seen.F[:, 1] - seen.F[:, 0])).max() > (
         2 * seen.errors.max()
@@ -161,15 +166,26 @@ def faults(model, X, y, sample_weight=None, sensitive_features=None):
 def rule_faults(seen):
     from recompute import rates_of
 
-    model, found = seen.model, []
+    model, rule, found = seen.model, seen.model.constraint, []
     decided = model.classes_[np.argmax(seen.F, axis=1)]
     for label, reached in model.p_rule_.items():
-        for name, values in named_columns(seen.people):
-            kept = values.take(seen.kept) if hasattr(values, "probabilities") else np.asarray(values)[seen.kept]
-            rates = rates_of(decided == label, kept, seen.weight)
-            ratio = 100 * min((min(r) / max(r) if max(r) > 0 else np.nan for r in rates), default=1.0)
-            if model.constraint.method == "one_vs_rest" and ratio < reached - 1e-9:
-                found.append(f"a {ratio!r}%-rule of {name!r} for {label!r}, {reached!r} stated")
-        if not reached >= model.constraint.p - 1e-9:
-            found.append(f"a {reached!r}%-rule for {label!r}, asked for {model.constraint.p!r}")
+        ratios, gaps = [], []
+        for counts, sign in seen.conditions(list(model.classes_).index(label)).values():
+            events = (decided == label) == (sign > 0)
+            for _, values in named_columns(seen.people):
+                kept = values.take(seen.kept) if hasattr(values, "probabilities") else np.asarray(values)[seen.kept]
+                rates = rates_of(events, kept, seen.weight * counts)
+                ratios += [min(r) / max(r) for r in rates if max(r) > 0]
+                gaps += [abs(a - b) for a, b in rates]
+        stated = {
+            "ratio": (100 * min(ratios, default=1.0), reached),
+            "difference": (max(gaps), model.cv_score_[label]),
+        }
+        for kind, (seen_now, said) in stated.items():
+            if rule.method == "one_vs_rest" and abs(seen_now - said) > 1e-9:
+                found.append(f"a {kind} of {seen_now!r} for {label!r}, {said!r} stated")
+        if not (
+            reached >= rule.p - 1e-9 if rule.difference is None else model.cv_score_[label] <= rule.difference + 1e-9
+        ):
+            found.append(f"{reached!r}% and {model.cv_score_[label]!r} for {label!r}, asked for {rule!r}")
     return found

@@ -221,8 +221,17 @@ def test_strata_that_tell_the_group(table):
 def test_strata_that_cannot_be_used(table):
     with pytest.raises(ValueError, match="without weights"):
         audit(table["decision"], sensitive_features=table["sex"], strata=table["job"], sample_weight=table["weight"])
-    with pytest.raises(ValueError, match="cut them into classes"):
+    with pytest.raises(ValueError, match="cut numbers into groups"):
         audit(table["decision"], sensitive_features=table["sex"], strata=table["score"])
+
+
+def test_numbers_are_strata_of_their_own_as_in_training(table):
+    codes = pd.factorize(table["job"])[0]
+    (coded,) = audit(table["decision"], sensitive_features=table["sex"], strata=codes).strata
+    (named,) = audit(table["decision"], sensitive_features=table["sex"], strata=table["job"]).strata
+    assert coded.by == ("strata",)
+    assert coded.common.ratio == pytest.approx(named.common.ratio)  # strata are summed in another order
+    assert coded.common.strata == named.common.strata == 3
 
 
 def test_two_people_change_places():

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairmargin import (
     CertifiedClassifier,
     CovarianceBound,
+    CovariancePenalty,
     FairLinearSVC,
     FairLogisticRegression,
     FairMarginClassifier,
@@ -28,6 +29,7 @@ from fairmargin import (
     p_rule,
 )
 from fairmargin.audit import audit
+from fairmargin.exceptions import DisparateTreatmentError
 
 N = 60
 ESTIMATORS = [FairLogisticRegression, FairLinearSVC, FairMarginClassifier]
@@ -78,6 +80,8 @@ BAD_FITS = {
     "none in z": ({"sensitive_features": ["a", None] * (N // 2)}, "is missing .nan. for 30 people"),
     "null in polars z": ({"sensitive_features": pl.Series("sex", ["a", None] * (N // 2))}, "'sex' is missing"),
     "inf in z": ({"sensitive_features": lambda p: spoil(np.arange(N), np.inf)}, "infinite values"),
+    "names of columns": ({"sensitive_features": ["sex"]}, "has 1 rows, .* give the values of the columns, not their"),
+    "name of a column": ({"sensitive_features": "sex"}, "got a str; give the values, not the name of a column"),
     "short z": ({"sensitive_features": ["a", "b"]}, "has 2 rows, but there are 60 people in X"),
     "short y": ({"y": [0, 1]}, "inconsistent numbers of samples"),
     "short weight": ({"sample_weight": [1.0, 2.0]}, "sample_weight"),
@@ -172,8 +176,8 @@ def test_bad_data_are_refused(estimator, what, people):
         ({"tol": np.inf}, "tol must be finite"),
         ({"max_iter": 0}, "max_iter must be a positive whole number"),
         ({"max_iter": "many"}, "max_iter must be a positive whole number"),
-        ({"constraint": 0.1}, "constraint must be None or one of"),
-        ({"constraint": "p_rule"}, "constraint must be None or one of"),
+        ({"constraint": 0.1}, "constraint must be None, a constraint for classifiers"),
+        ({"constraint": "p_rule"}, "constraint must be None, a constraint for classifiers"),
         ({"class_weight": {0: 1.0, 1: 0.0}}, "class_weight must be positive"),
         ({"class_weight": {0: 1.0, 1: -2.0}}, "class_weight must be positive"),
         ({"class_weight": [1.0, 2.0]}, "class_weight must be None, 'balanced' or a mapping"),
@@ -184,6 +188,19 @@ def test_bad_data_are_refused(estimator, what, people):
 )
 def test_bad_parameters_are_refused(estimator, parameters, words, people):
     assert_refused(estimator(**parameters), words, **people)
+
+
+@pytest.mark.parametrize("C", [1.0, np.inf])
+@pytest.mark.parametrize("asked", [None, CovarianceBound(0.0), CovariancePenalty(1e300)])
+def test_numbers_beyond_float64_are_refused_in_a_sentence(C, asked, people):
+    """Such a fit once ended with coefficients of nan, and with warnings of numpy about overflows."""
+    model = FairLogisticRegression(C=C, constraint=asked)
+    n = len(people["y"])
+    assert_refused(model, "sum of sample_weight is beyond", **people | {"sample_weight": np.full(n, 1e308)})
+    assert_refused(FairLogisticRegression(C=1e308, constraint=asked), "C times the sum of the weights", **people)
+    huge = people["X"] * np.array([1.0, 1e200, 1.0])
+    for X in (huge, sp.csr_matrix(huge)):
+        assert_refused(model, "has values whose squares are beyond", **people | {"X": X})
 
 
 def test_unknown_losses_are_refused(people):
@@ -237,6 +254,9 @@ def test_a_sensitive_attribute_among_the_features_is_refused_by_name(frame, peop
     z = frame({"sex": people["sensitive_features"]})
     words = "'sex' is also a column of X: deciding by it is disparate treatment"
     assert_refused(FairLogisticRegression(), words, X=X, y=people["y"], sensitive_features=z)
+    with pytest.raises(DisparateTreatmentError) as refused:
+        FairLogisticRegression().fit(X, people["y"], sensitive_features=z)
+    assert (refused.value.column, refused.value.attribute) == (1, "'sex'")
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -299,7 +319,7 @@ def test_zero_and_one_are_flags_too(people):
 
 def test_rare_groups_and_rare_features_are_not_compared_on_everybody(monkeypatch):
     """Indicators that are all zero on a sample seem to agree; each such pair would cost a pass over everybody."""
-    from fairmargin import validation
+    from fairmargin import disparate_treatment, validation
 
     n, rare = 3000, 40
     rng = np.random.default_rng(0)
@@ -309,13 +329,13 @@ def test_rare_groups_and_rare_features_are_not_compared_on_everybody(monkeypatch
     z = np.full(n, "common", dtype=object)
     z[rng.permutation(n)[: 3 * rare]] = [f"rare {k % rare}" for k in range(3 * rare)]
     compared = []
-    whole = validation._same_up_to_scale
+    whole = disparate_treatment._same_up_to_scale
 
     def counting(A, b, constant):
         compared.append(len(A) == n)
         return whole(A, b, constant)
 
-    monkeypatch.setattr(validation, "_same_up_to_scale", counting)
+    monkeypatch.setattr(disparate_treatment, "_same_up_to_scale", counting)
     data = validation.validate_training(
         FairLogisticRegression(), X, X[:, 0] > 0, z, None, class_weight=None, needs_sensitive=True
     )
@@ -402,6 +422,10 @@ def test_rows_in_another_order_are_refused():
     with pytest.raises(ValueError, match="X and y have the same labels"):
         FairLogisticRegression().fit(X, y.iloc[::-1], sensitive_features=z)
     aligned = FairLogisticRegression().fit(X, y, sensitive_features=shuffled.loc[X.index])
+    with pytest.raises(ValueError, match=r"y and sensitive_features have the same labels in another order"):
+        FairLogisticRegression().fit(X.to_numpy(), y, sensitive_features=shuffled)  # as behind a transformer
+    with pytest.raises(ValueError, match=r"y_true and sensitive_features have the same labels in another order"):
+        p_rule(y, y, sensitive_features=shuffled)
     other = z.set_axis(np.arange(100, 160))  # labels of its own say nothing about the order
     same = FairLogisticRegression().fit(X, y, sensitive_features=other)
     np.testing.assert_array_equal(aligned.coef_, same.coef_)
@@ -443,3 +467,8 @@ def test_a_misspelled_argument_is_recognised_where_others_are_passed_on(people):
         clf.fit(X, y, sensitive_feature=z)
     with pytest.raises(ValueError, match="cannot pass 'sensitive_feature' on, which has one entry per person"):
         clf.fit(X, y, sensitive_features=z, sensitive_feature=z)
+
+
+def test_a_frontier_of_classifiers_takes_no_regressor(people):
+    with pytest.raises(ValueError, match="for regressors there is RegressionFrontier"):
+        FairnessFrontier(FairRegressor(), n_points=2).fit(**people)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -121,9 +120,9 @@ def test_train_and_predict(constraint, folder, capsys):
     assert summary["data"]["train_people"] + summary["data"]["test_people"] == 600
     people = pd.read_csv("people.csv").drop(columns=["sex", "origin", "repaid"])
     people.to_csv("new.csv", sep=";", index=False)
-    assert run(["predict", "model.json", "new.csv", "-o", "decisions.csv", "--keep", "age"]) == 0
+    assert run(["predict", "model.json", "new.csv", "-o", "decisions.csv", "--keep", "age,income"]) == 0
     decided = pd.read_csv("decisions.csv")
-    assert decided.columns.tolist() == ["age", "decision", "score", "probability"]
+    assert decided.columns.tolist() == ["age", "income", "decision", "score", "probability"]
     model = io.load("model.json")
     np.testing.assert_array_equal(decided["score"], model.scores(people))
     assert set(decided["decision"]) <= {"yes", "no"}
@@ -267,8 +266,10 @@ def test_mistakes_in_the_data_are_one_line(command, folder, capsys):
         (["audit", "people.csv", *ASK, "--intersections"], "at least two sensitive attributes"),
         (["train", "people.csv", "-s", "sex"], "Name the column to predict"),
         (["train", "people.csv", *ASK, "--constraint", "magic"], "There is no constraint 'magic'"),
+        (["train", "people.csv", *ASK, "--constraint", "p_rule=80"], "did you mean 'p-rule'?"),
         (["train", "people.csv", *ASK, "--constraint", "p-rule=0.8"], "did you mean 80?"),
         (["train", "people.csv", *ASK, "--constraint", "covariance=x"], "is not understood"),
+        (["train", "people.csv", *ASK, "--constraint", "p-rule=80,nobody-loses"], "Give each constraint on its own"),
         (["train", "people.csv", *ASK, "-e", "forest"], "There is no estimator 'forest'"),
         (["train", "people.csv", *ASK, "--C", "-1"], "C must be positive"),
         (["train", "people.csv", *ASK, "--test-share", "1.5"], "from 0 to less than 1"),
@@ -434,14 +435,27 @@ def test_a_missing_package_is_named(folder, capsys, monkeypatch):
     assert 'pip install "fairmargin[cli]"' in capsys.readouterr().err
 
 
+FITS_FOR_EVER = """
+import sys
+from fairmargin import FairnessFrontier
+from fairmargin.__main__ import main
+fit = FairnessFrontier.fit
+def again_and_again(*given, **named):
+    print("fits", flush=True)
+    while True:
+        fit(*given, **named)
+FairnessFrontier.fit = again_and_again
+sys.exit(main())
+"""
+
+
 def test_ctrl_c_leaves_with_130_and_no_file(folder):
     before = files(folder)
-    process = subprocess.Popen(
-        [*COMMAND, "frontier", "--demo", "--points", "201"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    time.sleep(1.0)
+    command = [sys.executable, "-c", FITS_FOR_EVER, "frontier", "--demo", "--points", "201"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "fits\n"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert err == "fairmargin: stopped\n"
     assert out == ""

@@ -10,7 +10,8 @@ import pytest
 from fairmargin.cli import run
 from fairmargin.exceptions import DataError
 from fairmargin.tables import read_table
-from fairmargin.tables.encoding import CategoryColumn, NumberColumn, TableEncoder
+from fairmargin.tables.column_kinds import CategoryColumn, NumberColumn
+from fairmargin.tables.encoding import TableEncoder
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from fairmargin.cli import app
 from fairmargin.exceptions import DataError, FavourableClassWarning
 from fairmargin.experiments import compare
 from fairmargin.experiments.cli import register
-from fairmargin.experiments.comparison import every_method
+from fairmargin.experiments.method_runs import every_method
 
 QUICK = ["none", "covariance", "reweighing", "two-nb"]
 

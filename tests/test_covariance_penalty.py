@@ -17,6 +17,7 @@ from fairmargin import (
     FairMultinomialLogisticRegression,
     FairSVC,
     FairTreeClassifier,
+    Membership,
 )
 from fairmargin.formulations import run
 from fairmargin.tables.plain_data import from_plain, to_plain
@@ -66,7 +67,7 @@ def covariance_rows(y, people, notion):
 
 
 @pytest.mark.slow
-@settings(max_examples=40, derandomize=True, phases=[Phase.generate])
+@settings(max_examples=40, phases=[Phase.generate])
 @given(
     seed=st.integers(0, 10**6),
     log_price=st.floats(-2.5, 0.5),
@@ -139,6 +140,38 @@ def test_higher_prices_leave_less_covariance_and_no_price_none_of_the_effect():
     assert np.all(np.isinf(none.bound_))
 
 
+@pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning")
+@pytest.mark.parametrize("seed", [16, 21, 31, 52, 90, 106, 138, 143])
+def test_prices_that_leave_one_score_for_everybody(seed):
+    """Many are at the corner of the hinge loss then, and only some of their dual variables prove the optimum."""
+    rng = np.random.default_rng(seed)
+    people = {"a": rng.choice(list("pqr"), 60), "b": rng.choice(list("uv"), 60)}
+    X = rng.exponential(size=(60, 3))
+    y = np.where(X[:, 0] + rng.logistic(size=60) > 0.5, 1, -1)
+    price = CovariancePenalty(float(10.0 ** rng.uniform(2, 4)))
+    clf = FairLinearSVC(C=10.0, constraint=price).fit(X, y, sensitive_features=people)
+    assert clf.certificate_.status == "solved"
+    constant = 10.0 * 2.0 * min(np.sum(y > 0), np.sum(y < 0))
+    paid = price.price * clf.covariance_.abs().sum()
+    assert clf.certificate_.objective + paid <= constant * (1 + 1e-9)
+    assert np.all(clf.multipliers_.abs() <= price.price * (1 + 1e-9))
+
+
+def test_prices_beside_bounds_that_block_a_way_down():
+    """Where bounds hold, what is let go together may come back, and one of them alone leads on."""
+    rng = np.random.default_rng(139)
+    table = rng.dirichlet(np.full(3, 0.4), 110)
+    people = {"a": Membership(table, name="a"), "b": rng.choice(list("uvw"), 110, p=[0.5, 0.3, 0.2])}
+    X = rng.exponential(size=(110, 4))
+    X[:, 0] += table[:, 0] + 0.7 * (people["b"] == "w")
+    y = np.where(X[:, 0] - X[:, 1] + rng.logistic(size=110) > 0.5, 1, -1)
+    price = CovariancePenalty(float(10.0 ** rng.uniform(0, 2)), notion="false_negative_rate")
+    bound = CovarianceBound(0.003, notion="equalized_odds")
+    clf = FairLogisticRegression(C=0.2, constraint=[price, bound]).fit(X, y, sensitive_features=people)
+    assert clf.certificate_.status == "solved"
+    assert all(record.violation <= 1e-9 for record in clf.constraints_)
+
+
 def test_prices_by_attribute_charge_only_what_they_name():
     X, y, people = make_people(3, 300, categories=3)
     clf = FairLogisticRegression(constraint=CovariancePenalty({"sex": 1e5})).fit(X, y, sensitive_features=people)
@@ -199,3 +232,17 @@ def test_prices_as_text_and_in_files():
     assert from_plain(to_plain(by_name)) == by_name
     with pytest.raises(ValueError, match="not understood"):
         parse_constraint("penalty=much")
+
+
+@pytest.mark.parametrize("seed", [15, 87, 155, 160])
+def test_solved_is_about_the_loss_without_what_is_paid(seed):
+    """The gap of loss and price together was within tolerance, that of the loss alone was not."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, size=(40, 3)).astype(float)
+    z = (X[:, 0] + rng.normal(size=40) > 1.5).astype(int)
+    y = (X[:, 0] + X[:, 1] + rng.normal(size=40) > 3).astype(int)
+    weight, price = 10.0 ** rng.uniform(-4, 4, 40), 10.0 ** rng.integers(-1, 5)
+    model = FairLogisticRegression(C=np.inf, constraint=CovariancePenalty(float(price)), tol=1e-6)
+    proof = model.fit(X, y, sample_weight=weight, sensitive_features=z).certificate_
+    assert proof.status == "solved"
+    assert proof.gap <= 1e-6

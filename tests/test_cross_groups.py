@@ -22,6 +22,7 @@ from fairmargin import (
     p_rule,
     positive_rates,
 )
+from fairmargin.audit import audit
 
 CROSSED = "sex × race"
 EFFECTS = np.array([1.0, 0.5, 1.0, -0.5, 0.5, 1.0])
@@ -189,8 +190,8 @@ BAD = {
     "lengths": (lambda: cross_groups({"a": list("xy"), "b": list("xyz")}), "different numbers of people"),
     "numbers": (lambda: cross_groups(_Z.assign(age=np.arange(150.0)), [("sex", "age")]), "has no groups"),
     "probabilities": (
-        lambda: cross_groups({"sex": _Z["sex"], "race": Membership(np.full((150, 2), 0.5))}),
-        "'race' is known as probabilities only and cannot be crossed",
+        lambda: cross_groups({name: Membership(np.full((150, 2), 0.5)) for name in ("sex", "race")}),
+        "'sex' and 'race' are both known as probabilities only",
     ),
 }
 
@@ -206,3 +207,37 @@ def test_probabilities_beside_crossed_groups():
     table = Membership(np.tile([0.7, 0.3], (150, 1)), groups=["x", "y"])
     rates = positive_rates(None, [1, 0] * 75, sensitive_features={**cross_groups(_Z), "origin": table})
     assert list(rates.index.get_level_values(0).unique()) == ["sex", "race", CROSSED, "origin"]
+
+
+def test_an_attribute_known_as_probabilities_is_crossed_with_known_ones():
+    X, y, Z = people()
+    share = np.random.default_rng(1).random(len(y))
+    table = np.column_stack([share, 1.0 - share])
+    crossed = cross_groups({"race": Z["race"], "sex": Membership(table, groups=["f", "m"])})
+    cells = crossed["race × sex"]
+    assert cells.groups == ("a × f", "a × m", "b × f", "b × m")
+    is_a = (Z["race"] == "a").to_numpy()
+    np.testing.assert_allclose(cells.probabilities, np.column_stack([table * is_a[:, None], table * ~is_a[:, None]]))
+    fair = FairLogisticRegression(constraint=CovarianceBound(0.0)).fit(X, y, sensitive_features=crossed)
+    scores = fair.decision_function(X)
+    centred = cells.probabilities - cells.probabilities.mean(axis=0)
+    np.testing.assert_allclose(centred.T @ scores / len(y), 0.0, atol=1e-9)
+
+
+def test_several_attributes_known_as_probabilities_are_left_out():
+    tables = {name: Membership(np.full((150, 2), 0.5)) for name in ("race", "origin")}
+    crossed = cross_groups({**tables, "sex": _Z["sex"], "town": _Z["race"]})
+    assert list(crossed) == ["race", "origin", "sex", "town", "sex × town"]
+
+
+@pytest.mark.parametrize("min_people", [1, 160])
+def test_certain_probabilities_are_crossed_as_groups_are(min_people):
+    _, y, Z = people()
+    certain = {"sex": Membership(pd.get_dummies(Z["sex"], dtype=float)), "race": Z["race"]}
+    known, table = (cross_groups(z, min_people=min_people)[CROSSED] for z in (Z, certain))
+    assert list(table.groups) == list(known.cat.categories)
+    np.testing.assert_array_equal(table.probabilities, pd.get_dummies(known, dtype=float))
+    expected = p_rule(None, y, sensitive_features=Z, intersections=True)
+    assert p_rule(None, y, sensitive_features=certain, intersections=True) == pytest.approx(expected)
+    audits = [audit(y, sensitive_features=z, intersections=True).groups for z in (Z, certain)]
+    np.testing.assert_allclose([g.rate for g in audits[1]], [g.rate for g in audits[0]])

@@ -102,7 +102,6 @@ def test_truth_values_and_words(frame, ddf):
     assert set(computed) == {"no", "yes"}
 
 
-@pytest.mark.slow
 def test_on_the_current_client(ddf, dask_client, monkeypatch):
     from distributed import default_client
 
@@ -131,7 +130,7 @@ def test_what_cannot_be(frame, ddf):
         FairLogisticRegression().fit(X, y, sensitive_features=ddf[["x0"]])
     with pytest.raises(ValueError, match="strata and safety_set need all rows in memory"):
         FairLogisticRegression().fit(X, y, sensitive_features=z, strata=z)
-    with pytest.raises(ValueError, match="needs sensitive columns"):
+    with pytest.raises(ValueError, match="needs sensitive features in fit"):
         FairLogisticRegression().fit(X, y)
     broken = ddf.assign(x1=ddf["x1"].mask(ddf["x1"] == frame["x1"][3000]))
     with pytest.raises(ValueError, match=r"'x1' has 1 values that are missing, NaN or infinite in partition 2"):
@@ -145,4 +144,4 @@ X = np.random.default_rng(0).normal(size=(50, 2))
 fairmargin.FairLogisticRegression().fit(X, X[:, 0] > 0, sensitive_features=X[:, 1] > 0).predict(X)
 assert not {"dask", "distributed", "pyspark", "pyarrow.parquet"} & set(sys.modules)
 """
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

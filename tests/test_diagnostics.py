@@ -16,7 +16,7 @@ from fairmargin import (
     p_rule,
 )
 from fairmargin.datasets import make_linear_synthetic
-from fairmargin.diagnostics import Movement, measure_movement, warn_if_bought
+from fairmargin.diagnostics import Deviations, Movement, measure_movement, warn_if_bought
 from fairmargin.several import has_rule
 
 
@@ -102,19 +102,20 @@ def test_an_attribute_unrelated_to_the_decisions_raises_no_alarm():
 
 def test_everybody_accepted_is_no_disparity():
     weight = np.full(3, 1 / 3) * 1.0000001
-    movement = measure_movement(np.array([[-1.0], [0.0], [1.0]]), weight, np.ones(3), np.array([2.0, 2.0, 2.0]))
+    columns = Deviations(np.array([[-1.0], [0.0], [1.0]]), weight)
+    movement = measure_movement(columns, np.ones(3), np.array([2.0, 2.0, 2.0]))
     assert movement.disparity_left.tolist() == [0.0]
 
 
 def test_movement_by_hand():
     centred = np.array([[0.5], [0.5], [-0.5], [-0.5]])
     before, after = np.array([2.0, 1.0, -1.0, -2.0]), np.array([2.0, -1.0, 1.0, -2.0])
-    movement = measure_movement(centred, np.ones(4), before, after)
+    movement = measure_movement(Deviations(centred, np.ones(4)), before, after)
     assert movement.decisions_changed == pytest.approx(0.5)
     assert movement.covariance_cut == pytest.approx([1 - 0.25 / 0.75])
     assert movement.decision_cut == pytest.approx([1.0])
     assert movement.concentration == pytest.approx([0.5])  # the one person that is 1% carries half of the change
-    still = measure_movement(centred, np.ones(4), before, before)
+    still = measure_movement(Deviations(centred, np.ones(4)), before, before)
     assert still.concentration.tolist() == [0.0]
     assert still.covariance_cut.tolist() == [0.0]
     assert still.disparity_left == pytest.approx([1.0])

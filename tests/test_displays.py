@@ -12,6 +12,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 from fairmargin import (
+    CovarianceBound,
     ErrorRateDisplay,
     FairLogisticRegression,
     FairnessFrontier,
@@ -70,6 +71,18 @@ def test_a_frontier_is_traced_and_drawn(data):
     assert [line.get_label() for line in display.lines_] == ["train", "test"]
     assert display.frontier_.which == "p_rule"
     np.testing.assert_array_equal(display.lines_[0].get_xdata(), display.frontier_.table_["train_p_rule"])
+
+
+@pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning")
+def test_a_frontier_names_the_rates_it_compares(data):
+    X, y, z = data
+    for notion, label in (
+        ("selection_rate", "p%-rule (percent)"),
+        ("true_positive_rate", "p%-rule of true positive rates (percent)"),
+    ):
+        estimator = FairLogisticRegression(constraint=CovarianceBound(0.0, notion=notion))
+        frontier = FairnessFrontier(estimator, n_points=3).fit(X, y, sensitive_features=z)
+        assert frontier.plot().ax_.get_xlabel() == label
 
 
 def test_fitted_estimators_show_certificate_and_rates(data):

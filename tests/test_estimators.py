@@ -28,7 +28,9 @@ from fairmargin import (
     decision_boundary_covariance,
 )
 from fairmargin.datasets import make_linear_synthetic
+from fairmargin.formulations import warn_unless_solved
 from fairmargin.losses import get_loss
+from fairmargin.problem import Certificate
 
 LOSSES = ("logistic", "hinge", "squared_hinge", "smoothed_hinge")
 every_loss = pytest.mark.parametrize("loss", LOSSES)
@@ -433,6 +435,12 @@ def test_too_few_iterations_are_said(loss):
     with pytest.warns(ConvergenceWarning, match="relative duality gap of .* above tol"):
         model = FairMarginClassifier(loss, max_iter=1).fit(X, y, sensitive_features=z)
     assert model.certificate_.status != "solved"
+
+
+def test_a_gap_within_the_tolerance_is_not_said_to_be_above_it():
+    proof = Certificate(1.0, 1.0, 1e-10, violation=1e-3, n_iter=7, status="iteration limit")
+    with pytest.warns(ConvergenceWarning, match=r"1.0e-10, within tol=1.0e-09, but missed a bound \(by 1.0e-03 at"):
+        warn_unless_solved(proof, 1e-9)
 
 
 def separable():

@@ -129,7 +129,7 @@ def test_questions_without_an_answer_are_errors():
         FairnessFrontier(FairLogisticRegression()).fit(X, y, sensitive_features=Z, eval_set=(X, y))
     with pytest.raises(ValueError, match="needs sensitive_features"):
         FairnessFrontier(FairLogisticRegression()).fit(X, y)
-    with pytest.raises(ValueError, match="an estimator of this package"):
+    with pytest.raises(ValueError, match="a classifier of two classes of this package"):
         FairnessFrontier(SVC()).fit(X, y, sensitive_features=Z)
 
 

@@ -57,42 +57,42 @@ RECORDED = {
     "logistic, c = 0": (
         FairLogisticRegression(),
         1,
-        {"matvec": 11.5, "rmatvec": 9.5, "sandwich": 1.0, "iterations": 6},
+        {"matvec": 10.5, "rmatvec": 9.5, "sandwich": 0.5, "iterations": 6},
     ),
     "logistic, half of c*": (
         FairLogisticRegression(constraint=CovarianceBound(0.5, relative=True)),
         1,
-        {"matvec": 13, "rmatvec": 11, "sandwich": 1.0, "iterations": 8},
+        {"matvec": 11.5, "rmatvec": 9.5, "sandwich": 0.5, "iterations": 5},
     ),
     "logistic, five attributes": (
         FairLogisticRegression(),
         5,
-        {"matvec": 11.5, "rmatvec": 9.5, "sandwich": 1.0, "iterations": 6},
+        {"matvec": 10, "rmatvec": 9, "sandwich": 0.5, "iterations": 6},
     ),
     "logistic, 5% more loss": (
         FairLogisticRegression(constraint=LossBound(0.05)),
         1,
-        {"matvec": 39, "rmatvec": 31, "sandwich": 2.0, "iterations": 1},
+        {"matvec": 34, "rmatvec": 31, "sandwich": 1.0, "iterations": 1},
     ),
     "squared hinge, c = 0": (
         FairMarginClassifier(loss="squared_hinge"),
         1,
-        {"matvec": 13, "rmatvec": 11, "sandwich": 1.0, "iterations": 8},
+        {"matvec": 12, "rmatvec": 11, "sandwich": 0.5, "iterations": 8},
     ),
     "hinge, unconstrained": (
         FairLinearSVC(constraint=None),
         1,
-        {"matvec": 14.5, "rmatvec": 16, "sandwich": 0.2, "iterations": 41},
+        {"matvec": 10.5, "rmatvec": 12, "sandwich": 0.2, "iterations": 41},
     ),
     "hinge, c = 0": (
         FairLinearSVC(),
         1,
-        {"matvec": 28.5, "rmatvec": 31, "sandwich": 0.6, "iterations": 42},
+        {"matvec": 19, "rmatvec": 21, "sandwich": 0.4, "iterations": 42},
     ),
     "hinge, five attributes": (
         FairLinearSVC(),
         5,
-        {"matvec": 29.5, "rmatvec": 32, "sandwich": 0.6, "iterations": 50},
+        {"matvec": 20.5, "rmatvec": 22.5, "sandwich": 0.4, "iterations": 46},
     ),
 }
 
@@ -117,16 +117,16 @@ def test_many_people_are_gone_through_a_few_times_without_a_hessian_of_all():
     """Samples hand on a Hessian that is nearly everybody's."""
     found = counts(FairLogisticRegression(), *people(300_000, 10))
     assert found["sandwich"] <= 0.5
-    assert found["matvec"] <= 10  # three of them in double precision: single precision leads to the answer
-    assert found["rmatvec"] <= 8
+    assert found["matvec"] <= 8.5  # three of them in double precision: single precision leads to the answer
+    assert found["rmatvec"] <= 7.5
 
 
 def test_a_frontier_goes_through_the_data_a_few_times_a_point():
     X, y, z = people()
     frontier = FairnessFrontier(FairLogisticRegression(), n_points=21).fit(X, y, sensitive_features=z)
     iterations = [model.n_iter_ for model in frontier.estimators_]
-    assert np.mean(iterations) <= 4.0
-    assert max(iterations) <= 8
+    assert np.mean(iterations) <= 3.5
+    assert max(iterations) <= 6
 
 
 def test_a_fair_fit_is_not_far_from_newton_cholesky():

@@ -193,6 +193,7 @@ def test_a_certificate_says_who_was_tested():
         in (found.statement)
     )
     assert "Not covered: other populations, later years, groups not listed." in found.statement
+    assert str(found) == found.statement
 
 
 def test_what_is_not_supported_raises_and_says_how_many_people_are_needed():

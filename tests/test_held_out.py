@@ -113,8 +113,10 @@ def test_repeated_splits():
     assert totals["standard deviation"] == pytest.approx(np.std(values, ddof=1))
     kept = sum(row["p_rule"] >= 80 for row in found["splits"])
     assert f"held on the people held out in {kept} of 2" in found["text"]
-    with pytest.raises(DataError, match="voids"):
-        repeat_splits(make_study, make_estimator("logistic", parse_constraint("p-rule=80", confidence=0.9)), [1])
+    tested = parse_constraint("p-rule=80", confidence=0.9)
+    for asked in (tested, [PRuleBound(difference=0.2), tested]):
+        with pytest.raises(DataError, match="voids"):
+            repeat_splits(make_study, make_estimator("logistic", asked), [1])
 
 
 def test_repeated_splits_of_lists_pipelines_and_notions():

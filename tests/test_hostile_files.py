@@ -17,6 +17,7 @@ import pytest
 
 from fairmargin.cli import run
 from fairmargin.datasets.demo import make_credit_demo
+from waiting import until
 
 COMMAND = [sys.executable, "-m", "fairmargin"]
 ASK = ["-t", "repaid", "-p", "yes", "-s", "sex"]
@@ -58,7 +59,7 @@ def test_a_named_pipe_is_written_into(folder):
     reader.start()
     assert run(["train", "people.csv", *ASK, "-q", "-o", "pipe"]) == 0
     assert stat.S_ISFIFO(os.lstat("pipe").st_mode)
-    reader.join(timeout=10)
+    reader.join(timeout=120)
     assert json.loads(received[0])["format"] == "fairmargin-model"
 
 
@@ -281,7 +282,7 @@ def test_requests_that_make_no_sense(arguments, message, folder, capsys):
 
 def test_a_column_that_gives_the_attribute_away_is_named(folder, capsys):
     pd.read_csv("people.csv").assign(title=lambda d: d["sex"].map({"man": "Mr", "woman": "Ms"})).to_csv("t.csv")
-    assert_refused(["train", "t.csv", *ASK], "Leave the column 'title' out. Try --exclude title.", capsys)
+    assert_refused(["train", "t.csv", *ASK], "Leave the column out. Try --exclude title.", capsys)
     assert run(["train", "t.csv", *ASK, "--exclude", "title", "-q"]) == 0
 
 
@@ -326,6 +327,7 @@ def test_no_text_becomes_a_formula(folder, capsys):
 # ----------------------------------------------------------------------------------------------------- streams
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -338,13 +340,14 @@ def test_no_text_becomes_a_formula(folder, capsys):
     ids=["table", "json", "csv", "model", "help"],
 )
 def test_a_closed_pipe_ends_quietly_with_its_own_status(arguments, folder):
-    process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    assert process.wait(timeout=60) == 128 + signal.SIGPIPE
+    read, write = os.pipe()
+    os.close(read)  # before anything can be written
+    done = subprocess.run([*COMMAND, *arguments], stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_a_full_disk_behind_the_standard_output_is_an_error(folder):
     for arguments in (["audit", "people.csv", *ASK], ["predict", "model.json", "people.csv", "-q"]):
@@ -354,6 +357,7 @@ def test_a_full_disk_behind_the_standard_output_is_an_error(folder):
         assert done.stderr == "fairmargin: the output: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_streams_that_are_closed_or_cannot_show_everything(folder):
     audit = " ".join([*COMMAND, "audit", "people.csv", *ASK])
     for redirection in (">&-", "2>&-", ">&- 2>&-"):
@@ -366,6 +370,7 @@ def test_streams_that_are_closed_or_cannot_show_everything(folder):
     assert b"\\u2013" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not have such names")
 def test_a_name_that_is_not_utf8(folder):
     name = b"caf\xe9.csv"
@@ -377,6 +382,17 @@ def test_a_name_that_is_not_utf8(folder):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["data"]["source"] == "caf\udce9.csv"
     assert run(["predict", "m.json", "people.csv", "-q", "-o", "out.csv"]) == 0
+
+
+def test_titles_that_tell_the_sex(folder, capsys):
+    """Everybody with a title is of one sex, although no indicator of a title is that of the sex."""
+    people = pd.read_csv("people.csv")
+    man = people["sex"] == people["sex"][0]
+    odd = np.arange(len(people)) % 2 == 1
+    people["title"] = np.where(man, np.where(odd, "Sir", "Mr"), np.where(odd, "Mrs", "Miss"))
+    people.to_csv("titles.csv", index=False)
+    assert_refused(["train", "titles.csv", *ASK, "-o", "m.json"], "The categories of 'title' tell the sens", capsys)
+    assert run(["train", "titles.csv", *ASK, "-q", "-o", "m.json", "--exclude", "title"]) == 0
 
 
 # -------------------------------------------------------------------------------------------- workers and Ctrl-C
@@ -415,7 +431,7 @@ def test_ctrl_c_ends_the_workers_of_an_experiment(tmp_path):
     until(lambda: all(path.exists() for path in workers) or process.poll() is not None)
     pids = [int(path.read_text()) for path in workers]
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    assert process.wait(timeout=30) == 130
+    assert process.wait(timeout=120) == 130
     try:
         assert [pid for pid in pids if is_running(pid)] == []
     finally:
@@ -442,17 +458,10 @@ def test_ctrl_c_stops_the_command_reproduce(tmp_path):
     workers = workers_of(process.pid)
     assert len(workers) == 2
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=30) == 130
+    assert process.wait(timeout=120) == 130
     assert [pid for pid in workers if is_running(pid)] == []
     assert process.stderr.read() == "fairmargin: stopped\n"
     process.stderr.close()
-
-
-def until(condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def is_running(pid):
@@ -460,8 +469,11 @@ def is_running(pid):
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    status = Path(f"/proc/{pid}/stat")
-    return not (status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] == "Z")
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:  # ended just now, or no /proc
+        return not Path("/proc/self/stat").exists()
+    return status.rsplit(")", 1)[1].split()[0] != "Z"
 
 
 def workers_of(parent):

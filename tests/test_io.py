@@ -175,6 +175,14 @@ DAMAGES = {
     "unknown mark": (damaged(lambda p: p["estimator"]["fitted"].update({"n_iter_": {"$call": "x"}})), "unknown mark"),
     "unknown parameter": (damaged(lambda p: p["estimator"]["parameters"].update({"evil": 1})), "is damaged"),
     "unknown loss": (damaged(lambda p: p["estimator"]["parameters"].update({"loss": "magic"})), "is damaged"),
+    "a constraint that is none of its own": (
+        damaged(
+            lambda p: p["estimator"]["parameters"].update(
+                constraint={"$constraint": "Several", "fields": {"constraints": []}}
+            )
+        ),
+        "unknown constraint 'Several'",
+    ),
     "another constraint": (
         damaged(lambda p: p["estimator"]["parameters"].update(constraint={"$constraint": "os.system"})),
         "unknown constraint 'os.system'",

@@ -151,6 +151,39 @@ def test_no_kernel_matrix_is_ever_formed():
     assert total <= 3000 * (128 + 4 * 64)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_a_kept_kernel_matrix_has_the_products_of_the_others(kind):
+    X, _, _ = wild_people(700)
+    kernel = Kernel("rbf", 0.1)
+    K, some = rbf_kernel(X, gamma=0.1), np.arange(0, 700, 3)
+    for gram in (Gram(kernel, kind(X)), Gram(kernel, kind(X), keep=True), PrecomputedGram(K)):
+        for columns in (np.arange(700), some, some[:0]):
+            coefs = [np.sin(columns), np.column_stack([columns, np.cos(columns)])]
+            for values, coef in zip(gram.apply_each(columns, coefs), coefs, strict=True):
+                np.testing.assert_allclose(values, K[:, columns] @ coef, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(("n", "times"), [(3000, 1), (6000, 3)])
+def test_a_kept_kernel_matrix_is_computed_once_where_half_of_it_takes_128_mb(n, times):
+    total = 0
+
+    def counted(A, B):
+        nonlocal total
+        total += len(A) * len(B)
+        return np.zeros((len(A), len(B)))
+
+    gram = Gram(Kernel(counted), np.arange(float(n))[:, None], keep=True)
+    for _ in range(3):
+        gram.apply(np.arange(n), np.ones(n))
+    assert total <= times * (n * (n + 256) / 2 + 256 * n)
+
+
+def test_a_kernel_between_no_rows_is_an_empty_matrix():
+    """A function of the user's, which may not take no rows, was called."""
+    X, _, _ = wild_people(5)
+    assert Kernel(rbf_kernel).matrix(X, X[:0]).shape == (5, 0)
+
+
 # --- KernelFeatures
 
 
@@ -387,6 +420,27 @@ def test_least_covariance_within_a_loss_on_kernels():
 
 
 @quiet
+def test_least_covariance_within_a_loss_is_nearly_that_of_the_full_kernel():
+    """The span was refined for zero covariance only, and this objective was 2.6e-3 away."""
+    X, y, z = wild_people(600)
+    near, exact = (
+        FairSVC(constraint=LossBound(0.05), approximation_tol=tol).fit(X, y, sensitive_features=z)
+        for tol in (1e-3, 1e-7)
+    )
+    assert near.certificate_.objective == pytest.approx(exact.certificate_.objective, rel=1e-3)
+
+
+@quiet
+@pytest.mark.data
+def test_a_relative_bound_is_solved_on_adult():
+    """The span was good enough for the rounded hinge loss but not for the hinge loss, with other multipliers."""
+    X, y, z = adult(4000)
+    clf = FairSVC(constraint=CovarianceBound(0.3, relative=True)).fit(X, y, sensitive_features=z)
+    assert clf.refined_
+    assert clf.certificate_.status == "solved"
+
+
+@quiet
 def test_p_rule_on_kernels():
     X, y, z = wild_people(800)
     clf = FairSVC(loss="logistic", constraint=PRuleBound(80)).fit(X, y, sensitive_features=z)
@@ -413,6 +467,15 @@ def test_frontier_of_kernels():
     exact, _ = conic(rbf_kernel(X, gamma=halfway._kernel.gamma), y, z, abs(halfway.covariance_.iloc[0]))
     assert halfway.certificate_.objective == pytest.approx(exact, rel=5e-3)
     assert halfway.certificate_.dual_bound <= exact
+
+
+@quiet
+@pytest.mark.filterwarnings("ignore:The classifier is not proved", "ignore:The solver stopped")  # of points between
+def test_both_ends_of_a_frontier_are_optimal_for_the_full_kernel():
+    """The unconstrained end had a gap of 9e-3: the span was refined for the other one only."""
+    X, y, z = wild_people(600)
+    ends = FairnessFrontier(FairSVC(), n_points=3).fit(X, y, sensitive_features=z).estimators_[::2]
+    assert [clf.certificate_.status for clf in ends] == ["solved", "solved"]
 
 
 # --- what is returned is what is certified

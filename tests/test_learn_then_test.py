@@ -18,13 +18,19 @@ from sklearn.utils import get_tags
 from fairmargin import (
     CertifiedClassifier,
     CovarianceBound,
+    CovariancePenalty,
     FairLinearSVC,
     FairLogisticRegression,
     FairSVC,
     FairTreeClassifier,
+    IndividualLossBound,
+    InfeasibleError,
+    LossBound,
     NotCertifiedError,
+    PerformanceBound,
     PRuleBound,
     io,
+    p_rule,
 )
 from fairmargin.cli import run
 from fairmargin.exceptions import FavourableClassWarning
@@ -41,6 +47,56 @@ def people(n, seed=0, groups=2):
     z = np.digitize(0.6 * X[:, 0] + rng.normal(size=n), [0.0] if groups == 2 else [-0.6, 0.6])
     y = (X[:, 0] + X[:, 1] + rng.normal(size=n) > 0).astype(int)
     return X, y, np.array(list("abc"))[z]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        CovarianceBound(0.1),
+        CovarianceBound(0.1, notion="true_positive_rate"),
+        CovariancePenalty(200.0),
+        LossBound(0.3),
+        IndividualLossBound(keep_positive="accepted"),
+        PerformanceBound(0.1),
+        PRuleBound(difference=0.2, notion="true_positive_rate"),
+    ],
+    ids=repr,
+)
+def test_a_tested_rule_beside_other_constraints(beside):
+    X, y, z = people(2000)
+    guarantee = "asymptotic" if isinstance(beside, PRuleBound) else "exact"
+    rule = PRuleBound(60, confidence=0.9, guarantee=guarantee)
+    clf = FairLogisticRegression(constraint=[beside, rule]).fit(X, y, sensitive_features=z)
+    train = getattr(clf, "trained_rows_", np.arange(2000))
+    aside = np.setdiff1d(np.arange(2000), train) if guarantee == "exact" else np.arange(2000)
+    assert (clf.guarantee_.p, clf.guarantee_.people) == (60, len(aside))
+    assert [record.constraint for record in clf.constraints_] == [beside, rule]
+    assert all(record.violation <= 1e-9 for record in clf.constraints_)  # on the people who train
+    assert p_rule(y[train], clf.predict(X[train]), sensitive_features=z[train]) >= 60
+    if isinstance(beside, IndividualLossBound):
+        free = FairLogisticRegression(constraint=None).fit(X[train], y[train])
+        assert np.all(clf.predict(X[train]) >= free.predict(X[train]))
+    alone = FairLogisticRegression(constraint=rule).fit(X, y, sensitive_features=z)
+    assert clf.score(X[train], y[train]) <= alone.score(X[train], y[train]) + 0.01
+
+
+def test_a_list_that_leaves_nothing_to_test():
+    X, y, z = people(300)
+    rule = PRuleBound(95, confidence=0.9)
+    with pytest.raises(NotCertifiedError, match="No classifier keeps the other constraints, the 95%-rule"):
+        FairLogisticRegression(constraint=[LossBound(0.001), rule]).fit(X, y, sensitive_features=z)
+    with pytest.raises(InfeasibleError, match=r"Without IndividualLossBound\(gamma=0.01"):
+        FairLogisticRegression(constraint=[IndividualLossBound(0.01), CovarianceBound(0.0), rule]).fit(
+            X, y, sensitive_features=z
+        )
+
+
+def test_a_pipeline_with_a_tested_rule_in_a_list():
+    X, y, z = people(2000)
+    last = FairLogisticRegression(constraint=[CovarianceBound(0.2), PRuleBound(60, confidence=0.9, safety_size=800)])
+    clf = CertifiedClassifier(make_pipeline(StandardScaler(), last)).fit(X, y, sensitive_features=z)
+    assert clf.guarantee_.people == 800
+    assert abs(clf.estimator_[-1].covariance_).max() <= 0.2 + 1e-9
 
 
 @pytest.mark.parametrize("estimator", [FairLogisticRegression(), FairLinearSVC(), FairSVC(max_rank=30, refine=False)])
@@ -120,6 +176,7 @@ def test_deciding_nearly_the_same_for_everybody_is_not_tested():
         )
 
 
+@pytest.mark.slow
 def test_coverage_over_draws_of_made_people():
     """At most 5% of draws, up to chance (p = 1e-4), return a classifier whose rule is broken in the population."""
     X, _, z = people(60_000, seed=9)
@@ -202,10 +259,12 @@ def test_trees_grown_before_need_people_they_have_not_seen():
     X, y, z = people(2000)
     new_X, _, new_z = people(2000, seed=1)
     trees = RandomForestClassifier(5, max_leaf_nodes=6, random_state=0).fit(X, y)
-    clf = FairTreeClassifier(trees, C=0.1, prefit=True, constraint=PRuleBound(50, confidence=0.9))
-    with pytest.raises(ValueError, match="ensemble may have seen the people who would test the rule"):
-        clf.fit(X, y, sensitive_features=z)
-    assert clf.fit(X, y, sensitive_features=z, safety_set=(new_X, new_z)).guarantee_.people == 2000
+    rule = PRuleBound(50, confidence=0.9)
+    for asked in (rule, [rule, CovarianceBound(0.5)]):
+        clf = FairTreeClassifier(trees, C=0.1, prefit=True, constraint=asked)
+        with pytest.raises(ValueError, match="ensemble may have seen the people who would test the rule"):
+            clf.fit(X, y, sensitive_features=z)
+        assert clf.fit(X, y, sensitive_features=z, safety_set=(new_X, new_z)).guarantee_.people == 2000
 
 
 def test_a_wrapped_pipeline_keeps_people_from_its_scaler():

@@ -1,29 +1,17 @@
 """Losses: convex, decreasing, with derivatives, inverses and conjugates that belong to their values."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairmargin import CovarianceBound, FairMarginClassifier
-from fairmargin.losses import (
-    HingeLoss,
-    LogisticLoss,
-    Loss,
-    ModifiedHuberLoss,
-    SmoothedHingeLoss,
-    SquaredHingeLoss,
-    get_loss,
-)
+from fairmargin import CovarianceBound, FairMarginClassifier, losses
+from fairmargin.losses import HingeLoss, LogisticLoss, Loss, ModifiedHuberLoss, SmoothedHingeLoss, get_loss
+from recompute import VALUES
 
-LOSSES = [
-    LogisticLoss(),
-    HingeLoss(),
-    SquaredHingeLoss(),
-    SmoothedHingeLoss(),
-    SmoothedHingeLoss(0.1),
-    ModifiedHuberLoss(),
-]
+LOSSES = [*map(get_loss, losses.LOSSES.names), SmoothedHingeLoss(0.1)]
 SMOOTH = [loss for loss in LOSSES if loss.smooth]
 margins = st.floats(-50, 50)
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -40,6 +28,12 @@ def test_convex_decreasing_and_above_the_infimum(loss, a, b, t):
     at_low, at_high, between = at(loss.value, low, high, low + t * (high - low))
     assert at_low >= at_high >= loss.infimum
     assert between <= (1 - t) * at_low + t * at_high + 1e-12 * (1 + at_low)
+
+
+@pytest.mark.parametrize("name", losses.LOSSES.names)
+@given(m=margins)
+def test_values_are_those_of_the_formula_that_fits_are_checked_by(name, m):
+    assert at(get_loss(name).value, m) == pytest.approx(at(VALUES[name], m), rel=1e-12, abs=1e-12)
 
 
 @every_loss
@@ -186,3 +180,25 @@ def test_an_own_loss_that_says_it_is_logistic_is_the_logistic_loss():
 def test_a_loss_that_breaks_the_contract_is_refused(loss, words):
     with pytest.raises(ValueError, match=words):
         get_loss(loss)
+
+
+def test_a_file_in_a_package_is_known_without_being_named(tmp_path, monkeypatch):
+    folder = tmp_path / "kinds"
+    folder.mkdir()
+    lines = "from fairmargin.named import import_modules", "found = []", "import_modules(__name__, __path__)"
+    (folder / "__init__.py").write_text("\n".join(lines))
+    for name in ("one", "two"):
+        (folder / f"{name}.py").write_text(f"import kinds\nkinds.found.append({name!r})")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert import_module("kinds").found == ["one", "two"]
+
+
+def test_a_copied_loss_does_not_take_the_place_of_another():
+    """Whatever lies in the package is imported: a copy with the same name silently became the loss of that name."""
+
+    class Copy(LogisticLoss):
+        pass
+
+    with pytest.raises(ValueError, match=r"test_losses.Copy has the name 'logistic', which is that of fairmargin"):
+        losses.register(Copy)
+    assert type(get_loss("logistic")) is LogisticLoss

@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
+from sklearn.metrics import roc_auc_score
 
 from fairmargin import (
     CertifiedClassifier,
@@ -200,6 +202,64 @@ def test_an_audit_of_certain_membership_is_that_of_the_groups():
         np.testing.assert_allclose(np.array(mine, float), np.array(theirs, float), rtol=1e-9)
 
 
+@pytest.mark.parametrize("notion", ["selection_rate", "true_positive_rate"])
+def test_an_audit_of_scores_and_strata_with_certain_membership_is_that_of_the_groups(notion):
+    X, y, z = people()
+    certain = Membership((np.asarray(z)[:, None] == np.unique(z)).astype(float), groups=np.unique(z), name="race")
+    decided, more = X[:, 0] > 0.3, {"y_true": y == 1, "scores": X[:, 1], "strata": X[:, 2] > 0, "notion": notion}
+    one = audit(decided, sensitive_features={"race": certain}, pos_label=True, **more)
+    two = audit(decided, sensitive_features={"race": z}, pos_label=True, **more)
+    assert one.strata == two.strata
+    assert one.scored == two.scored
+    assert dict(one.attributes[0].covariance) == pytest.approx(dict(two.attributes[0].covariance))
+    for mine, theirs in zip(one.scoring[0].groups, two.scoring[0].groups, strict=True):
+        assert (mine.rate, mine.p_value) == pytest.approx((theirs.rate, theirs.p_value))
+
+
+def test_scores_of_unsure_groups_are_weighted_by_their_probabilities():
+    X, y, z = people()
+    table, scores = unsure(z), X[:, 1]
+    p = table.probabilities
+    found = audit(y, sensitive_features=table, scores=scores, y_true=y)
+    assert len(found.scored) == p.shape[1]
+    for k, group in enumerate(found.scored):
+        mean = p[:, k] @ scores / p[:, k].sum()
+        rest = (1 - p[:, k]) @ scores / (1 - p[:, k]).sum()
+        assert group.mean == pytest.approx(mean)
+        assert group.people == round(p[:, k].sum())
+        assert group.auc == pytest.approx(roc_auc_score(y, scores, sample_weight=p[:, k]))
+        if group.smd is not None:
+            assert group.smd == pytest.approx((mean - rest) / scores.std())
+
+
+def test_strata_of_unsure_groups_are_pooled_by_expected_counts():
+    rng = np.random.default_rng(3)
+    n = 600
+    p, stratum, decided = rng.beta(0.5, 0.5, n), rng.integers(0, 3, n), rng.random(n) < 0.4
+    found = audit(decided, sensitive_features=Membership(np.column_stack([1 - p, p])), pos_label=True, strata=stratum)
+    (row,) = found.strata
+    q = p if row.group == "1" else 1 - p
+    top = bottom = 0.0  # Mantel and Haenszel's ratio of rates
+    for s in range(3):
+        who = stratum == s
+        a, b = q[who] @ decided[who], (1 - q[who]) @ decided[who]
+        top += a * (1 - q[who]).sum() / who.sum()
+        bottom += b * q[who].sum() / who.sum()
+    assert row.common.ratio == pytest.approx(100 * top / bottom)
+
+
+def test_the_test_within_strata_of_unsure_groups_keeps_its_level():
+    rng = np.random.default_rng(0)
+    draws, rejected = 200, 0
+    for _ in range(draws):
+        p, stratum = rng.beta(0.5, 0.5, 400), rng.integers(0, 3, 400)
+        decided = rng.random(400) < 0.2 + 0.25 * stratum  # alike in both groups within each stratum
+        table = Membership(np.column_stack([1 - p, p]))
+        found = audit(decided, sensitive_features=table, pos_label=True, strata=stratum)
+        rejected += found.strata[0].common.p_value < 0.05
+    assert rejected / draws <= 0.05
+
+
 def test_the_intervals_of_an_audit_cover_the_rate_of_the_groups():
     rng = np.random.default_rng(0)
     draws, n, covered = 300, 400, 0
@@ -225,11 +285,7 @@ def test_an_audit_puts_small_unsure_groups_together():
 
 X_, Y_, Z_ = people()
 COUNTING = {
-    "audit of scores": lambda z: audit(Y_, sensitive_features={"race": z}, scores=X_[:, 0]),
-    "audit in strata": lambda z: audit(Y_, sensitive_features={"race": z}, strata=X_[:, 0] > 0),
-    "audit of several": lambda z: audit(
-        Y_, sensitive_features={"sex": list("fm") * 200, "race": z}, intersections=True
-    ),
+    "audit of features": lambda z: audit(Y_, sensitive_features={"race": z}, features=pd.DataFrame(X_)),
     "certify": lambda z: certify(FairLogisticRegression(constraint=None).fit(X_, Y_), X_, sensitive_features=z, p=40),
     "confidence": lambda z: FairLogisticRegression(constraint=PRuleBound(40, confidence=0.8)).fit(
         X_, Y_, sensitive_features=z
@@ -258,6 +314,8 @@ BAD = {
     "sum": ([[0.5, 0.5], [0.5, 0.4]], {}, r"of 1 people do not add up to one \(row 1: 0.9\)"),
     "rounded": ([[0.33, 0.33, 0.33]], {}, r"do not add up to one \(row 0: 0.99\)"),
     "negative": ([[1.5, -0.5]], {}, "numbers from 0 to 1"),
+    "text": ([["a", "b"]], {}, "must be a dense table of numbers; a list is not one"),
+    "sparse": (sp.csr_matrix(np.eye(2)), {}, "must be a dense table of numbers; a csr_matrix is not one"),
     "missing": ([[np.nan, 1.0]], {}, "numbers from 0 to 1"),
     "one column": ([[1.0]], {}, "at least two groups"),
     "a vector": ([0.5, 0.5], {}, "table of one row per person"),

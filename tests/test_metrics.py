@@ -169,3 +169,18 @@ def test_missing_labels_and_decisions_are_named(metric, missing):
         decision_boundary_covariance(missing, known, sensitive_features=z, notion="true_positive_rate")
     with pytest.raises(ValueError, match=r"^decisions contains NaN"):
         audit(missing, sensitive_features=z)
+
+
+@pytest.mark.parametrize("pos_label", [None, 1])
+def test_probabilities_are_no_decisions(pos_label):
+    """Compared with a label they would all be negative, and nobody would be accepted."""
+    scores = np.linspace(0.0, 1.0, 40)
+    with pytest.raises(ValueError, match=r"y_pred has numbers such as 0\.0256, which are no labels"):
+        p_rule(None, scores, sensitive_features=["a", "b"] * 20, pos_label=pos_label)
+    with pytest.raises(ValueError, match="decisions has numbers"):
+        audit(scores, sensitive_features=["a", "b"] * 20)
+
+
+def test_many_labels_are_not_all_listed():
+    with pytest.raises(ValueError, match=r"labels 0, 1, 10, 11, 12 and 35 more is positive"):
+        p_rule(None, np.arange(40), sensitive_features=["a", "b"] * 20)

@@ -113,15 +113,15 @@ def test_nobody_else_sees_a_change_during_a_fit(name):
     """Another thread that multiplies matrices, warns or divides by zero does as it would without the fit."""
     X, y, z = data(2000 if name in ("covariance", "hinge", "no penalty") else 400)
     FITS[name].fit(X, y, sensitive_features=z)  # imports and first uses
+    end = time.monotonic() + 600.0  # not a number of fits: on a fast machine fifty are over before the fifth look
     with Watch() as watch:
-        for _ in range(50):
+        while watch.looks < 5 and time.monotonic() < end:
             FITS[name].fit(X, y, sensitive_features=z)
-            if watch.looks >= 5:
-                break
     assert watch.looks >= 5
     assert watch.seen == {}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("two_blas_threads")
 def test_nothing_is_left_after_concurrent_fits():
     """Frontiers in threads once left "ignore CovarianceWarning" behind, and BLAS at one thread."""
@@ -144,11 +144,11 @@ def test_warnings_of_others_arrive_while_a_fit_runs():
     """A filter that is set aside during a fit swallows what other threads have to say."""
     X, y, z = data()
     done = threading.Event()
-    missed, given = 0, 0
+    missed, given, fitted = 0, 0, []
 
     def fits():
         while not done.is_set():
-            FairnessFrontier(FairLogisticRegression(), n_points=21).fit(X, y, sensitive_features=z)
+            fitted.append(FairnessFrontier(FairLogisticRegression(), n_points=21).fit(X, y, sensitive_features=z))
 
     worker = threading.Thread(target=fits, daemon=True)
     from fairmargin import CovarianceWarning
@@ -156,8 +156,7 @@ def test_warnings_of_others_arrive_while_a_fit_runs():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         worker.start()
-        end = time.monotonic() + 2.0
-        while time.monotonic() < end:
+        while given <= 10 or (len(fitted) < 3 and worker.is_alive()):
             given += 1
             try:
                 warnings.warn("of another thread", CovarianceWarning, stacklevel=1)
@@ -167,7 +166,7 @@ def test_warnings_of_others_arrive_while_a_fit_runs():
             time.sleep(0)
         done.set()
         worker.join()
-    assert given > 10
+    assert len(fitted) >= 3
     assert missed == 0
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score, recall_score
 
 from fairmargin import Membership, cv_score, p_rule
@@ -104,6 +105,9 @@ def test_cells_without_people_are_named():
     with pytest.raises(ValueError, match=r"'b', 'c' of 'g' is among the people with a positive label"):
         audit(decision, sensitive_features={"g": group}, y_true=label * (group == "a"), notion="true_positive_rate")
     few = {"sensitive_features": {"g": group}, "notion": "true_positive_rate"}
+    for metric in (p_rule, cv_score):
+        with pytest.warns(UndefinedMetricWarning, match=r"where nobody counts, in g='c' among the people with a pos"):
+            metric(label, decision, **few)
     with pytest.raises(ValueError, match="fewer than two groups with people to compare: nobody of 'b', 'c' counts"):
         p_rule(label * (group == "a"), decision, **few)
     with pytest.raises(ValueError, match="give the labels y_true"):
@@ -158,7 +162,11 @@ def test_the_command_audits_by_a_notion(people, capsys):
         ([*ASK, *DECIDED, "--notion", "equal_opportunity"], "did you mean 'true_positive_rate'?"),
         ([*ASK, *DECIDED, "--notion", "error_rate", "--profile", "neutral"], "leave out --notion or --profile"),
         ([*ASK, *DECIDED, "--notion", "error_rate", "--baseline", "earlier.json"], "compares 'selection_rate'"),
-        (["-t", "income", "-s", "sex", *DECIDED, "--notion", "error_rate"], "needs labels"),
+        (
+            ["-t", "income", "-s", "sex", *DECIDED, "--notion", "error_rate"],
+            "needs labels. Error rates were left out",
+        ),
+        ([*ASK, "--decision", "repaid", "--notion", "error_rate"], "'repaid' holds the decisions: name the column"),
     ],
 )
 def test_what_an_audit_by_a_notion_needs(people, capsys, arguments, said):

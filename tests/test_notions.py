@@ -7,6 +7,7 @@ import sklearn.metrics
 
 from fairmargin import (
     CovarianceBound,
+    FairLogisticRegression,
     FairMarginClassifier,
     FairnessFrontier,
     FairSVC,
@@ -17,7 +18,7 @@ from fairmargin import (
     positive_rates,
 )
 from fairmargin.datasets import make_linear_synthetic
-from fairmargin.notions import TruePositiveRate, get_notion
+from fairmargin.notions import NOTIONS, TruePositiveRate, get_notion
 from recompute import CONDITIONS
 
 # Of error rates the covariance says little, which a warning says: see docs/notions.md.
@@ -111,6 +112,17 @@ def test_an_empty_cell_is_named(data, notion, label, cell):
     X, y, z = data
     with pytest.raises(ValueError, match=f"nobody is in {cell}"):
         fit((X, y, np.where(np.sign(y - 0.5) == label, 1, z)), CovarianceBound(0.0, notion=notion))
+
+
+@pytest.mark.parametrize("name", NOTIONS.names)
+def test_every_notion_has_its_words_and_a_definition_of_its_own_in_the_tests(name):
+    notion = get_notion(name)
+    assert all((notion.people, notion.rate, notion.event))
+    y = np.array([1.0, -1.0, -1.0, 1.0, 1.0])
+    for found, (among, who, sign) in zip(notion.conditions(y), CONDITIONS[name](y), strict=True):
+        assert found.name == among
+        np.testing.assert_array_equal(found.counts, who > 0)
+        np.testing.assert_array_equal(found.sign[found.counts], sign[who > 0])
 
 
 def test_notions_are_known_by_name():
@@ -284,3 +296,12 @@ def test_a_rate_that_needs_labels_asks_for_them():
 def test_where_one_of_two_odds_is_nobodys_the_other_decides():
     y, decided = [1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0]
     assert p_rule(y, decided, sensitive_features=list("ababab"), notion="equalized_odds") == 50.0
+
+
+def test_labels_are_those_of_this_fit():
+    """True, 1 and 1.0 are equal, but not the same label."""
+    X, y, z = make_linear_synthetic(300, random_state=0)
+    for kind in (bool, int):
+        model = FairLogisticRegression(constraint=CovarianceBound(0.5, relative=True, notion="equalized_odds"))
+        model.fit(X, y, sensitive_features=np.asarray(z).astype(kind))
+        assert {type(category) for category in model.covariance_.index.get_level_values("category")} == {kind}

@@ -136,6 +136,13 @@ def test_several_classes(model, n_classes, people):
     assert_same(model, X, far, relative=1e-6)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classes_of_equal_scores(n_classes):
+    r = np.random.default_rng(0)  # two features and five groups leave only constant classifiers
+    X, y, z = r.normal(size=(60, 2)), np.arange(60) % n_classes, r.choice(list("abcde"), 60)
+    assert_same(fit(FairMultinomialLogisticRegression(), X, y, z), X, relative=1e-6)
+
+
 @pytest.mark.parametrize("loss", ["squared_error", "huber", "quantile"])
 def test_regressors(loss, people, frame):
     X, _, z = people

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from fairmargin import (
     CovarianceBound,
@@ -22,7 +23,9 @@ from fairmargin import (
     p_rule,
 )
 from fairmargin.datasets import make_linear_synthetic, make_nonlinear_synthetic
-from fairmargin.formulations.prule.families import CovarianceFamily, Prices
+from fairmargin.formulations.prule import search
+from fairmargin.formulations.prule.families import CovarianceFamily, DecisionFamily, Prices
+from fairmargin.tolerances import NEAR
 from test_loss_bound import real_sample
 
 quiet = pytest.mark.filterwarnings("ignore::fairmargin.SmallGroupWarning", "ignore::fairmargin.CovarianceWarning")
@@ -51,6 +54,27 @@ def test_the_rule_is_reached_on_the_training_decisions(estimator, path, p):
 
 
 @quiet
+@pytest.mark.parametrize("estimator", [FairLogisticRegression, FairLinearSVC])
+@pytest.mark.parametrize("path", ["covariance", "decisions"])
+@pytest.mark.parametrize("max_iter", [1, 2, 5])
+def test_too_few_iterations_are_never_called_solved(estimator, path, max_iter):
+    X, y, z = people(400)
+    clf = estimator(constraint=PRuleBound(90, path=path), max_iter=max_iter)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        clf.fit(X, y, sensitive_features=z)
+    assert p_rule(y, clf.predict(X), sensitive_features=z) >= 90
+    proof = clf.path_certificate_
+    assert clf.certificate_.status == proof.status
+    assert (proof.status == "solved") == (proof.gap <= clf.tol)
+    if proof.status != "solved":
+        assert proof.status == "iteration limit"
+        assert any(issubclass(w.category, ConvergenceWarning) for w in caught)
+    if max_iter == 1:
+        assert proof.status == "iteration limit"
+
+
+@quiet
 @pytest.mark.parametrize(("family", "low", "high"), [(CovarianceFamily, -1.0, 1.0), (Prices, 0.0, 2.5)])
 def test_the_search_stays_within_its_family(monkeypatch, family, low, high):
     """Beyond the last point of the grid it went on in steps of one size, to negative prices and past factor 1."""
@@ -73,6 +97,30 @@ def test_auto_takes_the_more_accurate_path():
         for path in ("auto", "covariance", "decisions")
     }
     assert scores["auto"] == max(scores.values())
+
+
+@quiet
+def test_of_many_people_covariances_are_searched_only_where_prices_lead_to_nothing(monkeypatch):
+    X, y, z = people()
+    monkeypatch.setattr(search, "_QUICK", 0.0)
+    monkeypatch.setattr(search, "_look_along_line", None)  # cannot be called
+    auto = FairLogisticRegression(constraint=PRuleBound(80)).fit(X, y, sensitive_features=z)
+    alone = FairLogisticRegression(constraint=PRuleBound(80, path="decisions")).fit(X, y, sensitive_features=z)
+    np.testing.assert_array_equal(auto.coef_, alone.coef_)
+    assert auto.path_ == "decisions"
+
+
+@quiet
+def test_finalists_in_several_prices_are_solved_closely(monkeypatch):
+    X, y, z = people(groups=4)
+    monkeypatch.setattr(search, "_QUICK", 0.0)
+    seen = []
+    priced = DecisionFamily.priced
+    monkeypatch.setattr(DecisionFamily, "priced", lambda self, u: seen.append(self.task.tol) or priced(self, u))
+    clf = FairLogisticRegression(constraint=PRuleBound(90)).fit(X, y, sensitive_features=z)
+    assert clf.p_rule_ >= 90
+    assert seen[0] == NEAR
+    assert seen[-1] == search._CLOSE
 
 
 @quiet
@@ -193,6 +241,15 @@ def test_no_better_than_a_constant_is_not_silent():
     assert clf.intercept_shift_ == 0
 
 
+@pytest.mark.parametrize("asked", [PRuleBound(50), PRuleBound(difference=0.4)])
+def test_small_groups_that_are_all_accepted_are_warned_of(asked):
+    """The rate of one person is 0 or 1, and its standard error as estimated zero."""
+    X, y, z = people(1500)
+    z = np.where(np.arange(len(z)) == np.argmax(X[:, 0] + X[:, 1]), "single", z)
+    with pytest.warns(SmallGroupWarning, match=r"'single' \(1 person\)"):
+        FairLogisticRegression(constraint=asked).fit(X, y, sensitive_features=z)
+
+
 def test_small_groups_are_warned_of():
     X, y, z = people(1500)
     z = np.where(np.arange(len(z)) < 30, "rare", z)
@@ -205,6 +262,7 @@ def test_small_groups_are_warned_of():
         FairLogisticRegression(constraint=PRuleBound(60)).fit(X, y, sensitive_features=z)
 
 
+@pytest.mark.slow
 @quiet
 @pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning")
 @pytest.mark.parametrize("estimator", [FairLogisticRegression, FairLinearSVC])
@@ -292,6 +350,7 @@ def shortfalls(seeds):
     return np.array(short)
 
 
+@pytest.mark.slow
 def test_small_problems_against_all_linear_rules():
     short = shortfalls(range(20))
     assert len(short) >= 20

@@ -116,3 +116,10 @@ def test_wheel_and_sdist_are_sound_and_the_wheel_runs_in_an_empty_environment(tm
         [python, "-m", "fairmargin", "--help"], capture_output=True, text=True, check=False, env=clean
     )
     assert "cli" in help_text.stdout + help_text.stderr  # without the extra: an error that names it
+
+
+def test_modules_are_known_after_a_plain_import():
+    """The documentation says `fairmargin.io.save`, and `import fairmargin` alone must be enough for that."""
+    code = "import fairmargin\nfor name in fairmargin._MODULES: print(getattr(fairmargin, name).__name__)"
+    told = subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, capture_output=True, text=True)
+    assert told.stdout.split() == [f"fairmargin.{name}" for name in fairmargin._MODULES]

@@ -4,21 +4,17 @@ import logging
 import os
 import signal
 import threading
-import time
 
 import dask
 import dask.dataframe as dd
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 import partition_functions as on_workers
 from cluster_fixtures import free_port
-from fairmargin import FairLogisticRegression
 from fairmargin.exceptions import DataError, EngineError
-from fairmargin.partitioned import fit
 from fairmargin.partitioned.engines import dask as dask_engine
 from fairmargin.partitioned.engines import engine_for
 from fairmargin.partitioned.engines.dask import DaskEngine
@@ -26,22 +22,14 @@ from fairmargin.partitioned.engines.local import LocalEngine
 from fairmargin.partitioned.sources import parquet as parquet_source
 from fairmargin.partitioned.sources.dask import DaskSource
 from fairmargin.partitioned.sources.parquet import ParquetSource
-from partitioned_data import people, write
-
-
-def frame(n, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=n) * 10.0 ** rng.integers(-6, 3, n)
-    return pd.DataFrame({"x": np.minimum(x, 20.0), "y": rng.normal(size=n), "job": rng.choice(["clerk", "nurse"], n)})
+from partitioned_data import numbers, people, train, write, write_numbers
+from waiting import until
 
 
 @pytest.fixture
 def source(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_source, "FEW_ROWS", 100)
-    for k in range(5):
-        table = pa.Table.from_pandas(frame(2000, k), preserve_index=False)
-        parquet.write_table(table, tmp_path / f"part-{k}.parquet", row_group_size=500)
-    return ParquetSource(tmp_path)
+    return ParquetSource(write_numbers(tmp_path))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +49,7 @@ def test_files_are_read_by_tasks(engine, source):
 
 
 def test_frames_aligned_by_partition(engine):
-    table = frame(5000)
+    table = numbers(5000)
     ddf = dd.from_pandas(table, npartitions=7)
     source = DaskSource(ddf[["x", "job"]], ddf["y"])
     assert source.schema.names == ["x", "job", "y"]
@@ -74,15 +62,15 @@ def test_frames_aligned_by_partition(engine):
 
 
 def test_frames_kept_by_the_cluster(engine, dask_client):
-    ddf = dask_client.persist(dd.from_pandas(frame(5000), npartitions=4))
+    ddf = dask_client.persist(dd.from_pandas(numbers(5000), npartitions=4))
     source = DaskSource(ddf[["x"]], ddf["y"])
     result = engine.reduce(on_workers.sums, source.partitions, on_workers.add)
-    plain = dd.from_pandas(frame(5000), npartitions=4)
+    plain = dd.from_pandas(numbers(5000), npartitions=4)
     assert result.tobytes() == on_one_thread(on_workers.sums, DaskSource(plain[["x", "y"]])).tobytes()
 
 
 def test_partitions_without_rows_do_not_count(engine):
-    ddf = dd.from_pandas(frame(1000).sort_values("x", ignore_index=True), npartitions=4)
+    ddf = dd.from_pandas(numbers(1000).sort_values("x", ignore_index=True), npartitions=4)
     few = ddf[ddf["x"] > 0]
     result = engine.reduce(on_workers.sums, DaskSource(few).partitions, on_workers.add)
     assert 0 < result[3] < 600
@@ -91,13 +79,13 @@ def test_partitions_without_rows_do_not_count(engine):
 
 
 def test_task_is_small(source):
-    ddf = dd.from_pandas(frame(100), npartitions=50)
+    ddf = dd.from_pandas(numbers(100), npartitions=50)
     partition = DaskSource(ddf[["x"]], ddf["y"]).partitions[0]
     assert len(partition.parts[0].dask) <= 4  # not the graph of all partitions
 
 
 def test_frames_that_do_not_fit_together():
-    a, b = frame(100), frame(100).rename(columns=str.upper)
+    a, b = numbers(100), numbers(100).rename(columns=str.upper)
     with pytest.raises(DataError, match="have 2 and 3 partitions; they must be partitioned alike"):
         DaskSource(dd.from_pandas(a, npartitions=2), dd.from_pandas(b, npartitions=3))
     with pytest.raises(DataError, match="different divisions"):
@@ -137,6 +125,17 @@ def nanny_log():
     logger.removeHandler(listener)
 
 
+def replaced(victim, log, client):
+    """Wait until a worker's nanny has seen that it was killed, and has started another."""
+    until(lambda: any(f"{victim} was killed by signal 9" in line for line in log))
+    until(lambda: replacement_is_there(victim, client))
+
+
+def replacement_is_there(victim, client):
+    workers = client.run(os.getpid, on_error="ignore").values()
+    return len(workers) == 2 and victim not in workers
+
+
 def test_killed_worker_changes_no_digit(engine, dask_client, source, nanny_log):
     victim = min(dask_client.run(os.getpid).values())
 
@@ -146,8 +145,7 @@ def test_killed_worker_changes_no_digit(engine, dask_client, source, nanny_log):
 
     result = engine.reduce(on_workers.slow_sums, source.partitions, on_workers.add, progress=kill_once)
     assert result.tobytes() == on_one_thread(on_workers.sums, source).tobytes()
-    assert any(f"{victim} was killed by signal 9" in line for line in nanny_log), nanny_log
-    dask_client.wait_for_workers(2, timeout=300)
+    replaced(victim, nanny_log, dask_client)
 
 
 def test_workers_that_die_again_and_again(engine, dask_client, source, monkeypatch):
@@ -170,10 +168,7 @@ def test_interrupt_leaves_nothing_running(engine, dask_client, source):
 
     with pytest.raises(KeyboardInterrupt):
         engine.reduce(on_workers.forever, source.partitions, interrupted)
-    end = time.monotonic() + 30
-    while any(dask_client.processing().values()) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not any(dask_client.processing().values())
+    until(lambda: not any(dask_client.processing().values()))
 
 
 def test_by_address(dask_client, source):
@@ -205,6 +200,29 @@ def test_no_workers(small_cluster, monkeypatch):
     monkeypatch.setattr(dask_engine, "_WORKERS", 0.5)
     with pytest.raises(EngineError, match="has had no workers for 0 s: start `dask worker`s"):
         DaskEngine(small_cluster)
+
+
+def test_paused_workers(engine, dask_client, source, monkeypatch):
+    """Workers whose modules alone take most of their memory stay paused after a restart."""
+    monkeypatch.setattr(dask_engine, "_WORKERS", 1.0)
+    monkeypatch.setattr(dask_engine, "_CONNECTING", 0.2)
+    before = dask_client.run(on_workers.pause_above, 1e-9)
+    until(lambda: not engine._threads())
+    try:
+        with pytest.raises(
+            EngineError, match=r"have been paused for lack of memory for 1 s: give them more, or write"
+        ):
+            engine.reduce(on_workers.sums, source.partitions, on_workers.add)
+    finally:
+        dask_client.run(on_workers.pause_above, next(iter(before.values())))
+        until(engine._threads)
+
+
+def test_a_task_that_ends_as_its_wait_does(engine, dask_client, source, monkeypatch):
+    """Waits of no length all end without a result; what is returned is that of the task."""
+    monkeypatch.setattr(dask_engine, "_CONNECTING", 1e-3)
+    result = engine.reduce(on_workers.sums, source.partitions, on_workers.add)
+    assert result.tobytes() == on_one_thread(on_workers.sums, source).tobytes()
 
 
 def test_closed_client(small_cluster):
@@ -241,14 +259,6 @@ def many_parts(tmp_path, monkeypatch):
     return write(people(9000, seed=2), tmp_path / "people", 3, 300)
 
 
-def train(data, engine, progress=None):
-    """Return coefficients and intercept."""
-    estimator = FairLogisticRegression()
-    asked = {"target": "y", "sensitive": ["sex"], "exclude": ["origin", "age", "weight"], "sample_size": 2000}
-    fit(estimator, data, engine=engine, progress=progress, **asked)
-    return np.append(estimator.coef_, estimator.intercept_)
-
-
 def test_killed_worker_changes_no_coefficient(dask_client, nanny_log, many_parts):
     victim, killed = min(dask_client.run(os.getpid).values()), []
 
@@ -260,8 +270,7 @@ def test_killed_worker_changes_no_coefficient(dask_client, nanny_log, many_parts
     expected = train(many_parts, LocalEngine(1))
     assert train(many_parts, dask_client, kill_once).tobytes() == expected.tobytes()
     assert killed == [(3, 30)]
-    assert any(f"{victim} was killed by signal 9" in line for line in nanny_log), nanny_log
-    dask_client.wait_for_workers(2, timeout=300)
+    replaced(victim, nanny_log, dask_client)
 
 
 def test_one_worker_gives_the_coefficients_of_two(dask_client, many_parts):

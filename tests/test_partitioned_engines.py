@@ -163,8 +163,11 @@ def test_engines_by_name():
     assert engine_for("local[3]").n_jobs == 3
     engine = LocalEngine(2)
     assert engine_for(engine) is engine
-    for text in ("ray://x:1", "dask://", "dask://host", "spark", "local[0x]"):
-        with pytest.raises(EngineError, match=r"Unknown engine .* use local, dask://host:port"):
+    for text in ("ray://x:1", "dask://", "dask://host:x", "spark", "local[0x]", "local[0]"):
+        with pytest.raises(EngineError, match=r"Unknown engine .* use local, .* dask://host:port"):
+            engine_for(text)
+    for text, port in (("dask://127.0.0.9", 8786), ("spark://127.0.0.9", 7077)):
+        with pytest.raises(EngineError, match=f"answers at {text}:{port}"):
             engine_for(text)
     with pytest.raises(EngineError, match="must be text, a Dask client or a Spark session, got int"):
         engine_for(3)

@@ -11,11 +11,9 @@ from fairmargin.io import load, save
 from fairmargin.partitioned import trace
 from fairmargin.partitioned.engines.local import LocalEngine
 from fairmargin.partitioned.sources import parquet as parquet_source
-from partitioned_data import people, write
+from partitioned_data import people, roles, write
 
 pytestmark = pytest.mark.numerical
-
-ALL = ("sex", "origin", "age", "weight")
 
 
 @pytest.fixture(autouse=True)
@@ -34,14 +32,10 @@ def folder(frame, tmp_path_factory):
 
 
 def traced(estimator, folder, sensitive, weight=None, n_jobs=1, **more):
-    left_out = [name for name in ALL if name not in sensitive and name != weight]
     return trace(
         estimator,
         folder,
-        target="y",
-        sensitive=sensitive,
-        sample_weight=weight,
-        exclude=left_out,
+        **roles(sensitive, weight),
         sample_size=5000,
         engine=LocalEngine(n_jobs),
         **more,

@@ -148,7 +148,11 @@ def test_columns_in_another_order_are_fine(tmp_path):
         ),
         (
             lambda t: t.set_column(0, "age", t["age"].cast(pa.float64())),
-            r"Column 'age' is double in b\.parquet but int64 in a\.parquet\.",
+            r"Column 'age' is double in b\.parquet but int64 in a\.parquet; write it with the same type",
+        ),
+        (
+            lambda t: t.set_column(0, "age", t["age"].cast(pa.string())),
+            r"Column 'age' is text in b\.parquet but int64 in a\.parquet;",
         ),
     ],
 )
@@ -235,6 +239,27 @@ def test_damage_within_a_row_group_says_where(folder):
     path.write_bytes(damaged)
     with pytest.raises(DataFileError, match=r"part-0\.parquet, row groups 0 to 2 cannot be read"):
         ParquetSource(path).partitions[0].load(["income"])
+
+
+def test_a_row_group_too_large_for_memory_is_no_damage(folder, monkeypatch):
+    def too_much(*args, **kwargs):
+        raise pa.ArrowMemoryError("malloc of size 67108864 failed")
+
+    monkeypatch.setattr(parquet.ParquetFile, "read_row_groups", too_much)
+    with pytest.raises(MemoryError):  # the engine says where, and what to do
+        ParquetSource(folder).partitions[0].load(["income"])
+
+
+def test_values_that_belie_their_checksum(tmp_path):
+    """A wrong number is as readable as a right one: only checksums, where a file has them, show the damage."""
+    path, values = tmp_path / "a.parquet", np.random.default_rng(0).normal(size=1000)
+    how = {"write_page_checksum": True, "use_dictionary": False, "compression": "none"}
+    parquet.write_table(pa.table({"x": values}), path, **how)
+    damaged = path.read_bytes().replace(values[500].tobytes(), values[0].tobytes())
+    path.write_bytes(damaged)
+    assert parquet.read_table(path)["x"][500].as_py() == values[0]
+    with pytest.raises(DataFileError, match=r"a\.parquet, row group 0 cannot be read.*CRC"):
+        ParquetSource(path).partitions[0].load(["x"])
 
 
 def test_column_that_does_not_exist(folder):

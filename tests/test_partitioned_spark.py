@@ -4,6 +4,8 @@ import os
 import shutil
 import signal
 import time
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,9 +15,7 @@ from pyarrow import parquet
 
 import partition_functions as on_workers
 from cluster_fixtures import free_port
-from fairmargin import FairLogisticRegression
 from fairmargin.exceptions import DataError, EngineError
-from fairmargin.partitioned import fit
 from fairmargin.partitioned.engines import engine_for
 from fairmargin.partitioned.engines import spark as spark_engine
 from fairmargin.partitioned.engines.local import LocalEngine
@@ -23,26 +23,17 @@ from fairmargin.partitioned.engines.spark import SparkEngine
 from fairmargin.partitioned.sources import parquet as parquet_source
 from fairmargin.partitioned.sources.parquet import ParquetSource
 from fairmargin.partitioned.sources.spark import SparkFrameSource, spark_source
-from partitioned_data import people, write
+from partitioned_data import numbers, people, train, write, write_numbers
 
 cluster = pytest.mark.spark
 # PySpark says so of pandas 3 whenever Arrow is used.
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
 
-def frame(n, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=n) * 10.0 ** rng.integers(-6, 3, n)
-    return pd.DataFrame({"x": np.minimum(x, 20.0), "y": rng.normal(size=n), "job": rng.choice(["clerk", "nurse"], n)})
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_source, "FEW_ROWS", 100)
-    for k in range(5):
-        table = pa.Table.from_pandas(frame(2000, k), preserve_index=False)
-        parquet.write_table(table, tmp_path / f"part-{k}.parquet", row_group_size=500)
-    return tmp_path
+    return write_numbers(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +75,7 @@ def test_any_frame(engine, spark_session, folder):
     some = spark_session.read.parquet(f"file://{folder}").where("x > 0 and job = 'nurse'")
     source = spark_source(some)
     assert source.schema.field("job").type == pa.dictionary(pa.int32(), pa.string())
-    everyone = pd.concat([frame(2000, k) for k in range(5)])
+    everyone = pd.concat([numbers(2000, k) for k in range(5)])
     expected = everyone[(everyone["x"] > 0) & (everyone["job"] == "nurse")]
     result = engine.reduce(on_workers.sums, source.partitions, on_workers.add)
     assert result[3] == len(expected)
@@ -116,7 +107,7 @@ def test_error_of_the_first_partition(engine, tmp_path, monkeypatch):
 
 @cluster
 def test_killed_executor_changes_no_digit(engine, spark_cluster, folder):
-    source = ParquetSource(folder)
+    source, kills = ParquetSource(folder), spark_cluster.log().count("exitStatus 137")
 
     def kill_once(done, total):
         if done == 8:  # an executor has just answered; before the first tasks those of a test before may be starting
@@ -124,7 +115,14 @@ def test_killed_executor_changes_no_digit(engine, spark_cluster, folder):
 
     result = engine.reduce(on_workers.slow_sums, source.partitions, on_workers.add, progress=kill_once)
     assert result.tobytes() == on_one_thread(on_workers.sums, source).tobytes()
-    assert "exitStatus 137" in spark_cluster.log()  # 128 + SIGKILL
+    wait_for_another_kill(spark_cluster, kills)
+
+
+def wait_for_another_kill(cluster, kills):
+    end = time.monotonic() + 300
+    while cluster.log().count("exitStatus 137") == kills and time.monotonic() < end:  # 128 + SIGKILL
+        time.sleep(0.1)
+    assert cluster.log().count("exitStatus 137") > kills
 
 
 @pytest.fixture
@@ -133,16 +131,8 @@ def data(tmp_path, monkeypatch):
     return write(people(4500, seed=2), tmp_path / "people", 3, 150)
 
 
-def train(data, engine, progress=None):
-    """Return coefficients and intercept."""
-    estimator = FairLogisticRegression()
-    asked = {"target": "y", "sensitive": ["sex"], "exclude": ["origin", "age", "weight"], "sample_size": 2000}
-    fit(estimator, data, engine=engine, progress=progress, **asked)
-    return np.append(estimator.coef_, estimator.intercept_)
-
-
 def wait_for_executors(context, number):
-    end = time.monotonic() + 120
+    end = time.monotonic() + 300
     while context.getExecutorMemoryStatus().size() - 1 != number and time.monotonic() < end:
         time.sleep(0.1)
     assert context.getExecutorMemoryStatus().size() - 1 == number  # the driver is in the list, too
@@ -167,7 +157,7 @@ def test_one_executor_gives_the_coefficients_of_two(spark_session, data):
 
 @cluster
 def test_killed_executor_changes_no_coefficient(spark_session, spark_cluster, data):
-    kills, killed = spark_cluster.log().count("exitStatus 137"), []  # 128 + SIGKILL
+    kills, killed = spark_cluster.log().count("exitStatus 137"), []
 
     def kill_once(name, done, total):
         if name == "evaluate" and done == 3 and not killed:
@@ -177,10 +167,7 @@ def test_killed_executor_changes_no_coefficient(spark_session, spark_cluster, da
     expected = train(data, LocalEngine(1))
     assert train(data, spark_session, kill_once).tobytes() == expected.tobytes()
     assert killed == [(3, 30)]
-    end = time.monotonic() + 60
-    while spark_cluster.log().count("exitStatus 137") == kills and time.monotonic() < end:
-        time.sleep(0.1)
-    assert spark_cluster.log().count("exitStatus 137") > kills
+    wait_for_another_kill(spark_cluster, kills)
 
 
 @cluster
@@ -199,7 +186,10 @@ def test_interrupt_leaves_nothing_running(engine, spark_session, folder):
 
     with pytest.raises(KeyboardInterrupt):
         engine.reduce(on_workers.slow_sums, ParquetSource(folder).partitions, interrupted)
-    assert list(spark_session.sparkContext.statusTracker().getActiveJobsIds()) == []
+    tracker, end = spark_session.sparkContext.statusTracker(), time.monotonic() + 300
+    while list(tracker.getActiveJobsIds()) and time.monotonic() < end:  # it hears of the end of jobs a little later
+        time.sleep(0.05)
+    assert list(tracker.getActiveJobsIds()) == []
 
 
 def test_interrupt_waits_for_the_end_of_a_call(monkeypatch):
@@ -232,6 +222,15 @@ def test_executors_without_the_package(spark_session, tmp_path, monkeypatch):
 
 
 @cluster
+def test_no_executor_says_how_much_memory_it_takes(spark_session, monkeypatch):
+    engine = SparkEngine(spark_session)
+    monkeypatch.setattr(spark_engine, "_EXECUTORS", 0.0)
+    monkeypatch.setattr(engine, "_executors", lambda: 0)
+    asked = spark_session.sparkContext.getConf().get("spark.executor.memory", "1g")
+    with pytest.raises(EngineError, match=rf"no executor .* takes {asked} \(spark\.executor\.memory"):
+        engine._wait(Future(), "the first task")
+
+
 def test_another_version(spark_session, monkeypatch):
     monkeypatch.setattr("fairmargin.__version__", "9.9.9")
     with pytest.raises(EngineError, match=r"has fairmargin 0\.1\.0, this process 9\.9\.9"):
@@ -254,6 +253,23 @@ def test_no_java(monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(EngineError, match="needs Java 17"):
         engine_for("spark://127.0.0.1:7077")
+
+
+@cluster
+def test_files_whose_types_differ(engine, spark_session, folder):
+    table = pa.Table.from_pandas(numbers(50), preserve_index=False)
+    parquet.write_table(table.set_column(0, "x", table["x"].cast(pa.string())), folder / "part-9.parquet")
+    source = spark_source(spark_session.read.schema("x double, y double").parquet(f"file://{folder}"))
+    with pytest.raises(
+        EngineError, match=r"column 'x' of \S+part-9\.parquet has another type .*; write it with the same"
+    ):
+        engine.reduce(on_workers.sums, source.partitions, on_workers.add)
+
+
+def test_stopped_session():
+    stopped = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))
+    with pytest.raises(EngineError, match="The Spark session was stopped; make a new one"):
+        SparkEngine(stopped)
 
 
 def test_no_master():

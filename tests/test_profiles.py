@@ -125,6 +125,7 @@ def test_profiles_of_ones_own(tmp_path):
         get_profile(tmp_path / "none.toml")
 
 
+@pytest.mark.slow
 def test_profiles_on_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run(["audit", "--demo", "--profile", "us-four-fifths", "--json", "a.json", "--html", "a.html", "-q"]) == 0

@@ -88,6 +88,7 @@ def test_balanced_classes_count_weights():
     np.testing.assert_allclose(weighted, theirs.coef_, rtol=1e-4)
 
 
+@pytest.mark.slow
 @quiet
 @pytest.mark.parametrize("estimator", [FairLogisticRegression, FairLinearSVC])
 @pytest.mark.parametrize("seed", range(3))

@@ -164,6 +164,7 @@ def test_paired_differences_are_mcnemars():
         assert found["difference_low"] <= found["difference"] <= found["difference_high"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "q"), [(0.05, 0.05), (0.02, 0.10), (0.2, 0.25), (0.005, 0.01)])
 @pytest.mark.parametrize("n", [50, 1000])
 def test_paired_differences_are_covered(p, q, n):
@@ -223,6 +224,7 @@ def test_cost_and_changes_are_counted(study, proposed):
     assert rows[group]["direction"].startswith("less often than")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["p-rule=85", "loss=2%", "accuracy=1%", "auc=0.5%", "profit=10%"])
 def test_the_best_candidate_is_proposed(study, asked):
     selection = parse_selection(asked, {"tp": 1.0, "fp": -1.0})
@@ -446,6 +448,7 @@ def test_training_writes_the_same_page(tmp_path, monkeypatch, study):
         assert line["answer"].split(".")[0] in to_html(summary).replace("&#39;", "'")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fairmargin.exceptions.CovarianceWarning")
 def test_a_pipeline_is_proposed_saved_and_trained_again(study, tmp_path):
     """The same search behind a scaler: what is saved decides as what was proposed, also after training on all."""

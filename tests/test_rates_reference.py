@@ -9,6 +9,7 @@ from scipy.special import expit
 
 from fairmargin import FairLogisticRegression, PRuleBound
 from fairmargin.formulations.prule.rates import SmoothedRates
+from fairmargin.formulations.prule.rates import share_left as share_of_step
 from recompute import CONDITIONS
 
 pytestmark = pytest.mark.numerical
@@ -41,6 +42,18 @@ def linear_gaps(X, y, z, scores, sharpness, notion):
             gaps.append(share @ events)
             slopes.append(share * sign * sharpness * smooth * (1.0 - smooth))
     return np.array(gaps), np.array(slopes)
+
+
+def share_left(gap, rows, offset, X):
+    """Return the share of gaps that a step leaves; more of them than coefficients may not all be closed as far."""
+    if len(gap) <= X.shape[1] + 1:
+        return 0.6
+    v, b, share = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable()
+    change = (rows / np.sqrt((X**2).mean(axis=0))) @ v + offset * b
+    allowed = [share * abs(g) if abs(g) > 0.5 * ALLOWED else 0.5 * ALLOWED for g in gap]
+    within = [cp.abs(gap[k] + change[k]) <= allowed[k] for k in range(len(gap))]
+    cp.Problem(cp.Minimize(share), [*within, share >= 0.6]).solve(solver=cp.CLARABEL)
+    return 0.6 if share.value <= 0.6 + 1e-7 else 0.5 * (1.0 + float(share.value))
 
 
 def least_objective(X, y, rows, offset, centre, reach):
@@ -83,11 +96,14 @@ def test_steps_of_smoothed_rates_agree_with_clarabel(notion):
             w0, b0 = task.problem.design.to_original(around.theta)
             scores = X @ w0 + b0
             gap, slope = linear_gaps(X, y, z, scores, candidate.point, notion)
-            reach = np.maximum(0.6 * np.abs(gap), 0.5 * ALLOWED)
+            left = share_left(gap, slope @ X, slope.sum(axis=1), X)
+            posed = candidate.pose(task.problem)
+            reach = 0.5 * (posed.upper - posed.lower)
+            np.testing.assert_allclose(reach, np.maximum(left * np.abs(gap), 0.5 * ALLOWED), atol=1e-5)
             rows, offset, centre = slope @ X, slope.sum(axis=1), slope @ scores - gap
             around = candidate.solution
             w, b = task.problem.design.to_original(around.theta)
-            if around.certificate.status != "solved":  # the tangents of many gaps may contradict each other
+            if around.certificate.status != "solved":  # smoothed rates that are flat at far scores
                 break
             assert np.all(np.abs(rows @ w + offset * b - centre) <= reach + 1e-8)
             ours, price = objective(X, y, w, b), float(np.abs(around.multipliers).sum())
@@ -100,3 +116,42 @@ def test_steps_of_smoothed_rates_agree_with_clarabel(notion):
                 assert ours >= reference * (1 - 1e-7)
                 compared += 1
     assert compared >= 40
+
+
+def test_steps_under_more_gaps_than_coefficients_are_solved():
+    """Gaps of many groups cannot all be closed as far at once, which must not end in a problem without a solution."""
+    rng = np.random.default_rng(4)
+    z = rng.integers(8, size=1500)
+    X = rng.normal(size=(1500, 2)) + 0.3 * rng.normal(size=(8, 2))[z]
+    y = (X.sum(axis=1) + (0.5 + 0.2 * z) * rng.normal(size=1500) > 0.5).astype(int)
+    rule = PRuleBound(difference=ALLOWED, notion="equalized_odds")
+    task = FairLogisticRegression(constraint=rule)._prepare(X, y, None, z.astype(str))
+    around = task.solve(task.problem.unconstrained())
+    steps = list(SmoothedRates(task, around).steps(lambda rate, rest: np.full(len(rate), ALLOWED)))
+    assert {step.solution.certificate.status for step in steps} == {"solved"}
+
+
+@pytest.mark.parametrize("unit", [1e-10, 1e-5, 1e5])
+def test_the_share_that_a_step_leaves_has_no_units(unit):
+    rng = np.random.default_rng(2)
+    rows, aim = rng.normal(size=(5, 3)), np.full(5, 0.1)
+    gap = rows @ rng.normal(size=3) + rng.normal(size=5)
+    share = share_of_step(rows, gap, aim)
+    assert 0.6 < share < 1.0
+    assert share_of_step(unit * rows, gap, aim) == pytest.approx(share, rel=1e-7)
+    assert share_of_step(rows * [unit, 1.0, 1.0], gap, aim) == pytest.approx(share, rel=1e-7)
+    assert share_of_step(rows, unit * gap, unit * aim) == pytest.approx(share, rel=1e-7)
+
+
+def test_weights_are_repeated_people():
+    X, y, z = draw(3)
+    times = np.random.default_rng(3).integers(1, 4, len(y))
+    rule = PRuleBound(difference=ALLOWED, notion="true_positive_rate")
+    found = []
+    for chosen, weight in ((np.arange(len(y)), times.astype(float)), (np.repeat(np.arange(len(y)), times), None)):
+        task = FairLogisticRegression(constraint=rule)._prepare(X[chosen], y[chosen], weight, z[chosen].astype(str))
+        around = task.solve(task.problem.unconstrained())
+        found.append(list(SmoothedRates(task, around).steps(lambda rate, rest: np.full(len(rate), ALLOWED)))[:3])
+    for weighted, repeated in zip(*found, strict=True):
+        assert weighted.point == pytest.approx(repeated.point, rel=1e-6)  # scores are known to about sqrt(tol)
+        assert weighted.solution.objective == pytest.approx(repeated.solution.objective, rel=1e-6)

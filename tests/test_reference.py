@@ -144,7 +144,7 @@ KINDS = ("weights", "duplicates", "collinear", "constant", "scaled")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
-@settings(max_examples=90, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=90, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 2**31),
     n=st.integers(12, 80),
@@ -160,7 +160,7 @@ def test_objective_and_feasibility_agree_with_clarabel(loss, seed, n, d, k, kind
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
-@settings(max_examples=20, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 2**31),
     n=st.integers(30, 100),
@@ -180,7 +180,7 @@ def test_wide_and_sparse_problems_agree_with_clarabel(loss, seed, n, d, k, kind,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
-@settings(max_examples=25, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 2**31),
     n=st.integers(20, 100),
@@ -201,7 +201,7 @@ def test_categorical_problems_agree_with_clarabel(loss, seed, n, d, k, kind, C, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
-@settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 2**31),
     n=st.integers(20, 80),

@@ -73,6 +73,13 @@ def test_compared_methods_have_examples_too(name):
     assert needed <= sections(inspect.getdoc(thing))
 
 
+@pytest.mark.parametrize("method", baselines.METHODS, ids=lambda method: method.key)
+def test_compared_methods_are_in_the_reference_and_the_table(method):
+    name = method.estimator.__name__
+    assert f"fairmargin.baselines.{name}" in LISTED
+    assert f"`{name}`" in baselines.__doc__
+
+
 def parameters_of(thing):
     signature = inspect.signature(thing.__init__ if inspect.isclass(thing) else thing)
     return [name for name in signature.parameters if name not in ("self", "args", "kwargs")]

@@ -160,6 +160,7 @@ def test_calibration_by_group(loss):
     assert pd.Series(y - free.predict(X)).groupby(Z["race"]).mean().abs().max() > 0.01
 
 
+@pytest.mark.filterwarnings("ignore:Under the constraint the regressor does worse")
 def test_several_constraints_at_once():
     X, y, Z = people(8)
     both = [GroupMeansBound({"sex": 0.5}), CalibrationBound({"race": 0.0}), CovarianceBound({"race": 0.2})]
@@ -223,6 +224,7 @@ def test_the_least_covariance_within_a_bound_on_the_loss(loss):
     assert model.necessity_.columns[0][2] == pytest.approx(abs(model.unconstrained_covariance_.iloc[0]), rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:Under the constraint the regressor does worse")
 def test_membership_known_as_probabilities():
     X, y, Z = people(13)
     sure = pd.get_dummies(Z["race"]).to_numpy(dtype=float)
@@ -432,6 +434,18 @@ def test_bounds_that_contradict_each_other_are_named():
     same = np.ones((len(y), 1))  # no feature tells the groups apart
     with pytest.raises(InfeasibleError, match="mean residual"):
         FairRegressor(constraint=CalibrationBound(0.1)).fit(same, y, sensitive_features=Z)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_regression_worse_than_one_prediction_for_everybody_is_warned_of(loss):
+    rng = np.random.default_rng(0)
+    z = rng.choice(["a", "b"], 500)
+    X, y = rng.normal(size=(500, 3)), (z == "a") * 2.0 + rng.normal(size=500)
+    with pytest.warns(TrivialClassifierWarning, match=r"than predicting 0\.8\d* for everybody \(losses add up to"):
+        model = FairRegressor(loss=loss, constraint=CalibrationBound(0.0)).fit(X, y, sensitive_features=z)
+    assert model.score(X, y) < -1.0
+    X[:, 0] += 5.0 * (z == "a")  # now a feature tells the groups apart
+    assert FairRegressor(loss=loss, constraint=CalibrationBound(0.0)).fit(X, y, sensitive_features=z).score(X, y) > 0
 
 
 @pytest.mark.parametrize("constraint", [CovarianceBound(0.0), GroupMeansBound(0.0), CalibrationBound(0.0)], ids=repr)

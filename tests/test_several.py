@@ -1,11 +1,14 @@
 """Several constraints at once: one convex problem, against an independent solver; conflicts are named."""
 
+import warnings
+
 import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from cvxpy_reference import leave_out, solve_reference
 from fairmargin import (
@@ -18,6 +21,7 @@ from fairmargin import (
     FairnessFrontier,
     FairSVC,
     FairTreeClassifier,
+    GroupMeansBound,
     IndividualLossBound,
     InfeasibleError,
     LossBound,
@@ -120,7 +124,7 @@ def draw_constraints(rng):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The solver stopped")
-@settings(max_examples=20, derandomize=True, phases=[Phase.generate])
+@settings(max_examples=20, phases=[Phase.generate])
 @given(seed=st.integers(0, 10**6), C=st.sampled_from([0.1, 1.0, 10.0]), loss=st.sampled_from(sorted(LOSSES)))
 def test_agrees_with_an_independent_solver(seed, C, loss):
     X, y, people = make_people(seed)
@@ -211,6 +215,16 @@ def test_a_price_beside_a_bound():
     assert model.covariance_["race"].abs().sum() < alone.covariance_["race"].abs().sum()
 
 
+def test_a_cell_without_people_is_named_beside_the_notions_of_a_list():
+    X, y, people = make_people(0)
+    asked = [CovarianceBound(0.0), PRuleBound(80, notion="true_positive_rate")]
+    words = r"'selection_rate and true_positive_rate' .* nobody is in sex='f' among the people with a positive label"
+    with pytest.raises(ValueError, match=words):
+        FairLogisticRegression(constraint=asked).fit(
+            X, np.where(people["sex"] == "f", -1.0, y), sensitive_features=people
+        )
+
+
 def test_conflicts_name_the_constraints_that_contradict_each_other():
     X, y, people = make_people(6, 300)
     bound, budget, promise = CovarianceBound(0.0), LossBound(1e-4), IndividualLossBound(10.0)
@@ -222,6 +236,31 @@ def test_conflicts_name_the_constraints_that_contradict_each_other():
     assert "IndividualLossBound" not in named
 
 
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "promise",
+    [IndividualLossBound(0.5), IndividualLossBound(keep_positive="accepted"), IndividualLossBound(3.0)],
+    ids=["tight", "kept", "loose"],
+)
+@pytest.mark.parametrize("gamma", [0.02, 5.0])
+@pytest.mark.filterwarnings("ignore:The solver stopped")
+def test_the_sum_of_covariances_under_promises(loss, seed, promise, gamma):
+    X, y, people = make_people(seed)
+    bound = LossBound(gamma, "sum")
+    model = FairMarginClassifier(loss, constraint=[bound, promise]).fit(X, y, sensitive_features=people)
+    assert model.certificate_.gap <= 1e-6
+    assert model.certificate_.violation <= 1e-7
+    reference = Reference(X, y, people, 1.0, loss)
+    for constraint in (bound, promise):
+        reference.add(constraint)
+    covariance, _ = reference.covariances("selection_rate")
+    reach = model.unconstrained_covariance_.abs().to_numpy()
+    reference.least = cp.sum(cp.multiply(1 / reach, cp.abs(covariance)))
+    found = (model.covariance_.abs() / reach).sum()
+    assert abs(found - reference.solve()) <= 1e-4 * len(reach)
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
@@ -230,8 +269,8 @@ def test_conflicts_name_the_constraints_that_contradict_each_other():
         ([IndividualLossBound([1.0, 2.0]), IndividualLossBound([1.0, 2.0])], "given twice"),
         ([CovarianceBound(0.1), "p-rule"], "must hold constraints only, got 'p-rule'"),
         ([CovarianceBound, PRuleBound], "PRuleBound has no defaults"),
-        ([LossBound(0.1, "sum"), PerformanceBound(0.1)], "norm='sum'. cannot be combined with a PerformanceBound"),
-        ([CovarianceBound(0.1), PRuleBound(80, confidence=0.9)], "must be asked for alone"),
+        ([GroupMeansBound(1.0), CovarianceBound(0.1)], "GroupMeansBound cannot be in a classifier's list"),
+        ([PRuleBound(70, confidence=0.9), PRuleBound(80, confidence=0.9)], "Only one rule in a list can be tested"),
         ([PRuleBound(80, path="decisions"), PRuleBound(difference=0.1)], "on one path.*'decisions' and 'auto'"),
     ],
 )
@@ -378,6 +417,21 @@ def test_the_search_stops_where_promises_leave_no_classifier(monkeypatch):
     assert 0 < sum(failed) <= 4  # the end of the covariance path, and the halvings around its best point
 
 
+@pytest.mark.parametrize("room", [1e-5, 1e-6])
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_promises_that_bind_either_way_leave_the_cut_where_it_is(seed, room):
+    """Where promises to score high and to score low both have no room, rounding left no cut at all."""
+    X, y, z = make_linear_synthetic(400, random_state=seed)
+    promise = IndividualLossBound(1.0)
+    model = FairLogisticRegression(constraint=promise).fit(X, y, sensitive_features=z)
+    least = float(np.abs(model.covariance_).max())
+    reached = p_rule(y, model.predict(X), sensitive_features=z)
+    asked = [CovarianceBound(least * (1 + room)), promise, PRuleBound(0.9 * reached, path="covariance")]
+    model = FairLogisticRegression(constraint=asked).fit(X, y, sensitive_features=z)
+    assert p_rule(y, model.predict(X), sensitive_features=z) >= 0.9 * reached
+    assert all(record.violation <= 1e-9 for record in model.constraints_)
+
+
 def test_a_rule_of_a_list_on_covariances_of_errors_has_no_multipliers():
     X, y, z = make_linear_synthetic(200, random_state=2)
     asked = [PRuleBound(70, notion="error_rate", path="ccp"), IndividualLossBound(1.0)]
@@ -468,6 +522,21 @@ def test_a_bound_on_performance_beside_others(bound, beside):
     assert model.covariance_.abs().max() < model.unconstrained_covariance_.abs().max()
 
 
+def test_the_sum_of_covariances_within_a_bound_on_performance():
+    X, y, people = make_people(1, 400)
+    sums = []
+    for gamma in (0.0, 0.005, 0.02, 0.5):
+        bounds = [LossBound(0.2, "sum"), PerformanceBound(gamma)]
+        model = FairLogisticRegression(constraint=bounds).fit(X, y, sensitive_features=people)
+        assert model.certificate_.status == "solved"
+        assert all(record.violation <= 1e-9 for record in model.constraints_)
+        sums.append((model.covariance_ / model.unconstrained_covariance_).abs().sum())
+    assert sums == sorted(sums, reverse=True)
+    assert sums[-1] < sums[0]
+    alone = FairLogisticRegression(constraint=LossBound(0.2, "sum")).fit(X, y, sensitive_features=people)
+    assert sums[-1] == pytest.approx((alone.covariance_ / alone.unconstrained_covariance_).abs().sum(), abs=1e-6)
+
+
 def test_performance_that_other_constraints_do_not_leave():
     X, y, z = make_linear_synthetic(400, random_state=1)
     with pytest.raises(
@@ -505,8 +574,11 @@ def test_lists_as_text_and_in_files(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             parse_constraints(texts)
-    with pytest.raises(ValueError, match="one p%-rule alone"):
-        parse_constraints(["p-rule=80", "loss=0.1"], confidence=0.9)
+    tested, bound = parse_constraints(["p-rule=80", "loss=0.1"], confidence=0.9)
+    assert (tested, bound) == (PRuleBound(80, confidence=0.9), LossBound(0.1))
+    for texts, many in ((["p-rule=80", "p-rule=90"], "2"), (["loss=0.1", "covariance=0"], "none")):
+        with pytest.raises(ValueError, match=f"for one p%-rule, .* these constraints have {many}"):
+            parse_constraints(texts, confidence=0.9)
 
 
 def test_a_frontier_of_least_loss_under_other_constraints():
@@ -545,6 +617,15 @@ def test_a_frontier_of_a_rule_under_other_constraints():
     np.testing.assert_array_equal(table["test_p_rule"], table["train_p_rule"])
 
 
+def test_a_frontier_tests_nobody_and_says_so():
+    """Its classifiers once had a rule with a confidence in their list, and no guarantee."""
+    X, y, z = make_linear_synthetic(400, random_state=1)
+    asked = [PRuleBound(50), PRuleBound(40, notion="true_positive_rate", confidence=0.9)]
+    frontier = FairnessFrontier(FairLogisticRegression(constraint=asked), which="p_rule", n_points=2)
+    for point in frontier.fit(X, y, sensitive_features=z).estimators_:
+        assert [rule.confidence for rule in point.constraint] == [None, None]
+
+
 @pytest.mark.parametrize(
     ("asked", "which", "message"),
     [
@@ -558,3 +639,71 @@ def test_lists_that_no_frontier_traces(asked, which, message):
     frontier = FairnessFrontier(FairLogisticRegression(constraint=asked), which=which)
     with pytest.raises(ValueError, match=message):
         frontier.fit(X, y, sensitive_features=people)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smoothed_hinge"])
+@pytest.mark.parametrize(
+    "other",
+    [CovarianceBound(0.5, relative=True), CovarianceBound(0.0), IndividualLossBound(1.0), PRuleBound(50)],
+    ids=lambda c: type(c).__name__,
+)
+def test_a_share_of_no_loss_is_an_error_in_lists_too(loss, other):
+    """Alone it always was; beside another constraint the bound was met by a loss increase of nan."""
+    X = np.arange(20.0)[:, None]
+    y, z = (X[:, 0] > 9).astype(int), np.arange(20) % 2
+    model = FairMarginClassifier(loss, C=np.inf, constraint=[LossBound(0.1), other])
+    with pytest.raises(ValueError, match="a share of a loss of zero means nothing"):
+        model.fit(X, y, sensitive_features=z)
+
+
+@pytest.mark.filterwarnings("error")
+def test_prices_whose_covariances_are_zero_but_for_rounding():
+    """As bounds of 1e-17 they sent the solver to coefficients of 1e167."""
+    r = np.random.default_rng(0)
+    X = r.normal(size=(80, 85)) + 10.0 ** r.integers(0, 7, 85)
+    y = (r.normal(size=80) > 0).astype(int)
+    people = {"a": r.choice(list("uvwxyz"), 80), "b": r.choice(list("klmnop"), 80)}
+    asked = [CovariancePenalty(100.0, notion="error_rate"), CovarianceBound(0.1, True, notion="true_positive_rate")]
+    model = FairMarginClassifier("squared_hinge", C=1e5, constraint=asked).fit(X, y, sensitive_features=people)
+    assert model.certificate_.status == "solved"
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_no_rule_is_kept_by_rounding(loss):
+    """Bounds that leave zero scores only leave nothing to cut: a rule was "kept" by the signs of 1e-22."""
+    r = np.random.default_rng(1)
+    X, y = r.normal(size=(60, 2)), np.arange(60) % 2
+    z = np.array(list("abcde"))[r.integers(0, 5, 60)]
+    y[z == "a"] = 1  # accepting everybody makes unequal errors
+    asked = [PRuleBound(difference=0.3, notion="error_rate"), CovarianceBound(0.0, notion="error_rate")]
+    model = FairMarginClassifier(loss, constraint=asked)
+    with pytest.raises(InfeasibleError, match="No classifier"):
+        model.fit(X, y, sensitive_features=z)
+
+
+def test_prices_that_are_not_paid_are_not_solved():
+    """The solution at its covariances was "solved" where the search for the covariances that are worth it was not."""
+    X = np.array([[8, 4, 4, 4, 9, 3, 12, 3, 10, 0]]).T // np.array([8, 4, 2, 1]) % 2
+    y, z = np.isin(np.arange(10), [1, 3, 8]).astype(int), np.array(list("fmmfmffmff"))
+    asked = [CovariancePenalty(1.0, notion="equalized_odds"), CovarianceBound(0.0, notion="false_negative_rate")]
+    model = FairMarginClassifier("squared_hinge", C=np.inf, class_weight="balanced", constraint=asked)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y, sensitive_features=z)
+    priced = model.certificate_.objective + np.abs(model.covariance_.to_numpy()[:2]).sum()
+    if model.certificate_.status == "solved":
+        assert priced == pytest.approx(2.5, rel=1e-8)  # by Clarabel
+    else:
+        assert any(issubclass(w.category, ConvergenceWarning) for w in caught)
+
+
+def test_constraints_show_what_was_asked_for():
+    shown = [
+        ("PRuleBound(p=80)", PRuleBound(80)),
+        ("PRuleBound(p=80, path='decisions', confidence=0.9)", PRuleBound(80, "decisions", confidence=0.9)),
+        ("PRuleBound(difference=0.05)", PRuleBound(difference=0.05)),
+        ("CovarianceBound(c=0.0)", CovarianceBound()),
+        ("IndividualLossBound(gamma=array([1., 2.]))", IndividualLossBound(np.array([1.0, 2.0]))),
+    ]
+    for text, constraint in shown:
+        assert repr(constraint) == text

@@ -6,6 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fairmargin import CovarianceBound, FairLogisticRegression, FairMarginClassifier
 from fairmargin.design import make_design
+from fairmargin.losses import LOSSES, get_loss
 from fairmargin.problem import Problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairmargin.CovarianceWarning")
@@ -70,9 +71,10 @@ def test_a_lone_entry_beyond_float32_too():
     assert make_design(X).single() is None
 
 
-def test_the_squared_hinge_too(monkeypatch):
+@pytest.mark.parametrize("loss", [name for name in LOSSES.names if get_loss(name).single])
+def test_every_loss_that_says_so_is_right_in_single_precision(loss, monkeypatch):
     X, y, z = people()
-    model = FairMarginClassifier(loss="squared_hinge")
+    model = FairMarginClassifier(loss=loss)
     proof = model.fit(X, y, sensitive_features=z).certificate_
     assert proof.gap <= 1e-9
     monkeypatch.setattr(Problem, "single", lambda self: None)

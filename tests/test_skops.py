@@ -127,6 +127,18 @@ def test_constraints_travel(name, people):
     assert again.certificate_ == model.certificate_
 
 
+def test_records_of_a_list_of_constraints_travel(people):
+    """They hold Series, at which skops ended in an error of pandas."""
+    X, y, sex = people
+    asked = [CovarianceBound(0.5, relative=True), LossBound(0.9), PRuleBound(30)]
+    model = fit(FairLogisticRegression(constraint=asked), X, y, sex)
+    assert_travels(model, X)
+    again = skops.io.loads(skops.io.dumps(model), trusted=trusted_types())
+    for one, other in zip(again.constraints_, model.constraints_, strict=True):
+        assert (one.constraint, one.violation, one.figures) == (other.constraint, other.violation, other.figures)
+        pd.testing.assert_series_equal(one.covariance, other.covariance)
+
+
 ENSEMBLES = {
     "forest": RandomForestClassifier(8, max_leaf_nodes=8, random_state=0),
     "boosting": GradientBoostingClassifier(n_estimators=8, random_state=0),

@@ -105,6 +105,8 @@ def test_what_cannot_be(plain):
 
     with pytest.raises(ValueError, match="The frame has no column 'x9'; it has"):
         FairLogisticRegression(featuresCols=["x9"], labelCol="y", sensitiveCols=["sex"]).fit(plain)
+    with pytest.raises(ValueError, match=r"name them with sensitiveCols=\[\.\.\.\]"):
+        FairLogisticRegression(featuresCols=FEATURES, labelCol="y").fit(plain)
     with pytest.raises(ValueError, match="'sex' cannot be a feature"):
         FairLogisticRegression(featuresCols=["x0", "sex"], labelCol="y", sensitiveCols=["sex"]).fit(plain)
     model = FairLogisticRegression(featuresCols=FEATURES, labelCol="y", sensitiveCols=["sex"], predictionCol="y")

@@ -341,7 +341,7 @@ def errors(command, capsys):
     return text
 
 
-def test_bad_data(folder, everybody, capsys, tmp_path):
+def test_bad_data(folder, everybody, capsys, tmp_path, monkeypatch):
     ask = [*ASK, "-s", "sex", "-q"]
     parquet.write_table(pa.table({"repaid": ["no"]}), tmp_path / "a.parquet")
     text = errors(["train", str(tmp_path / "a.parquet"), "data", *ask], capsys)
@@ -351,6 +351,10 @@ def test_bad_data(folder, everybody, capsys, tmp_path):
     write(broken, tmp_path / "broken", files=2, row_group=700)
     text = errors(["train", str(tmp_path / "broken"), *ask], capsys)
     assert "'x1' has 2 infinite values in part-0.parquet, row group 4" in text
+    with monkeypatch.context() as patch:  # small row groups are read together
+        patch.setattr("fairmargin.partitioned.sources.parquet.FEW_ROWS", 2**17)
+        text = errors(["train", str(tmp_path / "broken"), *ask], capsys)
+    assert "'x1' has 2 infinite values in part-0.parquet, row group 4;" in text
     write(everybody.sort_values(["repaid", "sex"]), tmp_path / "sorted", files=4, row_group=500)
     assert run(["train", str(tmp_path / "sorted"), *ask, "-o", str(tmp_path / "m.json")]) == 0
     write(everybody.assign(repaid="yes"), tmp_path / "one", files=2)
@@ -375,8 +379,8 @@ def test_what_needs_memory_says_so(folder, capsys):
         (["-e", "svm"], "The estimator 'svm' needs all rows in memory: choose logistic, linear-svm or squared-hinge"),
         (["--constraint", "p-rule=80", "--confidence", "0.9"], "A confidence needs all rows in memory"),
         (
-            ["--constraint", "p-rule=80", "--constraint", "nobody-loses"],
-            "Several constraints need all rows in memory",
+            ["--constraint", "p-rule=80", "--constraint", "accuracy=1%"],
+            "One of the constraints 'p-rule=80', 'accuracy=1%' needs all rows in memory: leave it out",
         ),
         (["--constraint", "accuracy=1%"], "The constraint 'accuracy=1%' needs all rows in memory"),
     ):
@@ -441,7 +445,6 @@ def compare_frontiers(everybody, engine):
     np.testing.assert_array_equal(io.load("here.json").estimator.coef_, io.load("there.json").estimator.coef_)
 
 
-@pytest.mark.slow
 def test_on_a_dask_cluster(folder, everybody, dask_client):
     address = "dask://" + dask_client.scheduler.address.removeprefix("tcp://")
     ask = ["train", "data", *ASK, "-s", "sex,age", "--bin", "age=40", "-q"]
@@ -457,7 +460,6 @@ def test_on_a_dask_cluster(folder, everybody, dask_client):
 
 
 @pytest.mark.spark
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 def test_on_a_spark_cluster(folder, everybody, spark_cluster, spark_session):
     assert spark_session.sparkContext.master == spark_cluster.master  # the session of this process is used
@@ -498,13 +500,10 @@ def interrupt(command, folder):
         if line.startswith("working"):
             break
     process.send_signal(signal.SIGINT)
-    begun = time.monotonic()
-    out, err = process.communicate(timeout=60)
-    assert time.monotonic() - begun < 30
+    out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
 
-@pytest.mark.slow
 def test_interrupt(folder, dask_client):
     address = "dask://" + dask_client.scheduler.address.removeprefix("tcp://")
     many = folder / "many"
@@ -517,12 +516,12 @@ def test_interrupt(folder, dask_client):
     # The same of a Dask cluster, whose workers are left with nothing to do.
     command = [sys.executable, "-m", "fairmargin", *ask, "--engine", address]
     process = subprocess.Popen(command, cwd=folder, text=True, stderr=subprocess.PIPE)
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not any(dask_client.processing().values()) and process.poll() is None and time.monotonic() < end:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    end = time.monotonic() + 30
+    process.communicate(timeout=300)
+    end = time.monotonic() + 300
     while any(dask_client.processing().values()) and time.monotonic() < end:
         time.sleep(0.05)
     assert not any(dask_client.processing().values())

@@ -50,6 +50,16 @@ def test_a_tested_model_says_how_many_were_tested_and_what_is_covered(folder, ca
     assert summary["settings"]["confidence"] == 0.95
 
 
+def test_the_verdict_is_about_the_rule_that_was_tested(folder):
+    """It was about the first rule of the list, on people who had selected the model, with nothing said of that."""
+    rules = ["--constraint", "difference=0.2", "--constraint", "p-rule=60"]
+    outputs = ["--json", "a.json", "-o", "m.json"]
+    role = ["-t", "loan", "-p", "approved", "-s", "sex"]
+    assert run(["train", "loans.csv", *role, *rules, "--confidence", "0.9", "--test-share", "0.5", *outputs]) == 0
+    verdict = json.loads(Path("a.json").read_text())["proposal"]["verdict"]
+    assert verdict["headline"] == "Yes, with 90% confidence. This model keeps the 60%-rule."
+
+
 def test_an_untested_model_says_that_one_was_trained(folder, capsys):
     assert run(["train", "loans.csv", *ASK, "-o", "m.json"]) == 0
     shown = " ".join(capsys.readouterr().out.split())

@@ -19,9 +19,11 @@ import pytest
 import fairmargin
 from fairmargin import (
     CovarianceBound,
+    CovariancePenalty,
     FairMarginClassifier,
     IndividualLossBound,
     LossBound,
+    PerformanceBound,
     PRuleBound,
     datasets,
     io,
@@ -206,6 +208,52 @@ def test_a_person_is_decided_the_same_alone_and_in_company(loss, name):
     np.testing.assert_array_equal(model.predict(X[::-1])[::-1], together)
 
 
+@pytest.mark.parametrize("name", ["none", "zero", "p-rule", "keep"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "smoothed_hinge"])
+def test_ties_of_few_people_with_weights(loss, name):
+    """Where many losses have a corner at the optimum, a wide margin would cost more than the certificate allows."""
+    for seed in range(5):
+        r = np.random.default_rng([77, seed])
+        X, z = r.integers(0, 4, (60, 4)).astype(float), r.integers(0, 2, 60)
+        y = (X @ r.normal(size=4) + 0.4 * z + r.logistic(size=60) > X.mean()).astype(int)
+        y[:4], z[:4] = (0, 1, 0, 1), (0, 0, 1, 1)
+        weight, order = r.integers(1, 4, 60).astype(float), r.permutation(60)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            models = [
+                FairMarginClassifier(loss, constraint=CONSTRAINTS[name]).fit(
+                    X[rows], y[rows], sample_weight=weight[rows], sensitive_features=z[rows]
+                )
+                for rows in (np.arange(60), order)
+            ]
+        first, second = models
+        np.testing.assert_array_equal(first.predict(X), second.predict(X), err_msg=f"seed {seed}")
+        size = np.abs(X) @ np.abs(first.coef_[0]) + abs(first.intercept_[0])
+        assert not np.any(np.abs(first.decision_function(X)) <= 1e4 * EPS * size), f"seed {seed}"
+        assert first.n_ties_ == second.n_ties_
+
+
+@pytest.mark.parametrize("n", [300, 600, 1200])
+@pytest.mark.parametrize("constraint", [None, CovarianceBound(0.0), CovarianceBound(0.5, relative=True)])
+def test_ties_without_an_intercept(constraint, n):
+    """The coefficients move instead, in a direction that no covariance sees; people without features stay at zero."""
+    X, y, z = codes(n)
+    X[:5] = 0.0
+    order = np.random.default_rng(n).permutation(n)
+    first, second = (
+        FairMarginClassifier("hinge", constraint=constraint, fit_intercept=False).fit(
+            X[rows], y[rows], sensitive_features=z[rows]
+        )
+        for rows in (np.arange(n), order)
+    )
+    np.testing.assert_array_equal(first.predict(X), second.predict(X))
+    assert first.n_ties_ == second.n_ties_ >= 5
+    scores = first.decision_function(X)
+    assert np.all(scores[:5] == 0.0)
+    assert not np.any(np.abs(scores[5:]) <= 1e4 * EPS * (X[5:] @ np.abs(first.coef_[0])))
+    assert first.certificate_.status == "solved"
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_settled_ties_keep_every_promise_and_rule(loss):
     X, y, z = codes()
@@ -213,3 +261,76 @@ def test_settled_ties_keep_every_promise_and_rule(loss):
     X, y, z = table("codes", "keep")
     free = FairMarginClassifier(loss, constraint=None).fit(X, y)
     assert np.all(fitted(loss, "keep").predict(X)[free.predict(X) == 1] == 1)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("C", [1e-4, 1.0, np.inf])
+@pytest.mark.parametrize(
+    "constraint",
+    [CovarianceBound(0.0), CovarianceBound(0.0, notion="error_rate"), CovariancePenalty(1e9)],
+    ids=["zero", "errors", "price"],
+)
+def test_constraints_that_leave_zero_scores_decide_the_same(loss, intercept, C, constraint):
+    """Five groups and two features leave only constant classifiers; their scores once were 1e-30, of either sign."""
+    r = np.random.default_rng(3)
+    X, y, z = r.normal(size=(80, 2)), np.arange(80) % 2, np.array(list("abcde"))[r.integers(0, 5, 80)]
+    decisions = []
+    for order in (np.arange(80), r.permutation(80), np.arange(80)[::-1]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = FairMarginClassifier(loss, C=C, constraint=constraint, fit_intercept=intercept)
+            model.fit(X[order], y[order], sensitive_features=z[order])
+        assert model.certificate_.status == "solved"
+        if np.abs(model.decision_function(X)).max() < 1e-6:  # a smoothed hinge leaves the intercept undetermined
+            assert model.n_ties_ == 80
+            assert model.predict(X).all()  # a score of zero accepts
+        decisions.append(model.predict(X))
+    np.testing.assert_array_equal(decisions[1], decisions[0])
+    np.testing.assert_array_equal(decisions[2], decisions[0])
+
+
+@pytest.mark.parametrize("C", [1e3, 1e5, 1e7])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_large_weight_of_the_losses_does_not_hide_ties(C, seed):
+    """The rounding of multipliers of size C was that of the scores: 75 of 200 people were decided by it."""
+    r = np.random.default_rng(seed)
+    sizes = r.integers([50, 10, 40, 40, 10, 50], [60, 20, 50, 50, 20, 60])  # by code and class
+    X = np.repeat([0.0, 0.0, 1.0, 1.0, 2.0, 2.0], sizes)[:, None]
+    y = np.repeat([0, 1, 0, 1, 0, 1], sizes)
+    model = FairMarginClassifier("hinge", C=C, constraint=None).fit(X, y)
+    np.testing.assert_allclose([model.coef_[0, 0], model.intercept_[0]], [1.0, -1.0], atol=1e-6)
+    assert model.n_ties_ == np.sum(X == 1.0)
+    assert model.predict(X[X[:, 0] == 1.0]).all()
+
+
+@pytest.mark.parametrize("seed", [2, 8, 21, 48, 51, 58])
+def test_ties_without_an_intercept_that_cannot_be_raised_alike(seed):
+    """More different rows than columns: once left at scores of 1e-16, of either sign."""
+    r = np.random.default_rng(seed)
+    X = r.integers(0, 3, (40, 4)).astype(float)
+    y = (X @ np.array([1.0, 0.5, -0.5, -1.0]) + r.logistic(size=40) > 0).astype(int)
+    order = r.permutation(40)
+    first, second = (
+        FairMarginClassifier("hinge", C=100.0, constraint=None, fit_intercept=False).fit(X[rows], y[rows])
+        for rows in (np.arange(40), order)
+    )
+    np.testing.assert_array_equal(first.predict(X), second.predict(X))
+    size = X @ np.abs(first.coef_[0])
+    near = (np.abs(first.decision_function(X)) <= 1e4 * EPS * size) & (size > 0)
+    assert not np.any(near)
+    assert first.certificate_.status == "solved"
+
+
+@pytest.mark.parametrize("seed", [1, 6, 20, 23, 31, 36])
+def test_a_bound_on_accuracy_counts_ties_as_they_are_decided(seed):
+    """It counted them by their rounding: 13 of 300 people were tied, and the bound was broken on some processors."""
+    r = np.random.default_rng(seed)
+    z = r.choice(list("abc"), 300)
+    X = r.integers(0, 4, size=(300, 3)) + 0.5 * (z == "a")[:, None]
+    y = (X.sum(axis=1) + 3 * r.normal(size=300) > 6).astype(int)
+    free = FairMarginClassifier("hinge", constraint=None).fit(X, y)
+    model = FairMarginClassifier("hinge", constraint=PerformanceBound(0.02)).fit(X, y, sensitive_features=z)
+    assert model.unconstrained_performance_ == pytest.approx(free.score(X, y))
+    assert model.performance_ == pytest.approx(model.score(X, y))
+    assert model.performance_ >= 0.98 * free.score(X, y) - 1e-9

@@ -285,7 +285,7 @@ def test_weights_reach_the_trees():
     X, y, z = make_people()
     weight = np.where(X[:, 3] > 0, 1.0, 1e-6)
     for ensemble in (forest(), make_pipeline(OneHotEncoder(max_categories=9, handle_unknown="ignore"), forest())):
-        model = FairTreeClassifier(ensemble).fit(X, y, weight, sensitive_features=z)
+        model = FairTreeClassifier(ensemble, C=0.1).fit(X, y, weight, sensitive_features=z)
         name = f"{ensemble.steps[-1][0]}__sample_weight" if hasattr(ensemble, "steps") else "sample_weight"
         expected = clone(ensemble).fit(X, y, **{name: weight})
         np.testing.assert_array_equal(model.estimators_[0].predict_proba(X), expected.predict_proba(X))
@@ -308,6 +308,13 @@ def test_an_ensemble_that_cannot_hold_the_values_says_so():
     X, y, z = make_people()
     model = FairTreeClassifier(forest()).fit(X, y, sensitive_features=z)
     with pytest.raises(ValueError, match="RandomForestClassifier cannot hold"):
+        model.export()
+
+
+def test_linear_trees_cannot_hold_the_values():
+    X, y, z = make_people()
+    model = FairTreeClassifier(lightgbm(linear_tree=True)).fit(X, y, sensitive_features=z)
+    with pytest.raises(ValueError, match="linear trees have a linear function"):
         model.export()
 
 
@@ -437,6 +444,9 @@ def test_missing_values_where_the_ensemble_does_not():
     X[0, 0] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         FairTreeClassifier(GradientBoostingClassifier(n_estimators=3)).fit(X, y, sensitive_features=z)
+    model = FairTreeClassifier(GradientBoostingClassifier(n_estimators=3)).fit(X[1:], y[1:], sensitive_features=z[1:])
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict(X)
 
 
 @pytest.mark.parametrize("make", [sp.csr_matrix, pd.DataFrame, np.ndarray.tolist], ids=["sparse", "frame", "list"])
@@ -484,9 +494,9 @@ def test_ensembles_that_are_none(kind):
         kind(LogisticRegression()).fit(X, y, **more)
     with pytest.raises(ValueError, match="LogisticRegression has no leaves that can be read"):
         kind(make_pipeline(OneHotEncoder(), LogisticRegression())).fit(X, y, **more)
-    with pytest.raises(ValueError, match="must be an ensemble of trees, got 'forest'"):
+    with pytest.raises(ValueError, match=r"must be an ensemble of trees with .*, got 'forest'"):
         kind("forest").fit(X, y, **more)
-    with pytest.raises(ValueError, match="must be an ensemble of trees, got <class"):
+    with pytest.raises(ValueError, match=r"must be an ensemble of trees with .*, got <class"):
         kind(RandomForestClassifier).fit(X, y, **more)
 
 
@@ -512,6 +522,19 @@ def test_sensitive_attributes_are_not_features():
         FairTreeClassifier(histogram()).fit(frame, y, sensitive_features=towns)
     with pytest.raises(DisparateTreatmentError, match="number 4"):
         FairTreeClassifier(forest()).fit(np.column_stack([frame[list("abcd")], z == "m"]), y, sensitive_features=z)
+
+
+def test_categories_that_tell_a_sensitive_attribute_are_refused():
+    frame, y, z = make_frame(300)
+    model = FairTreeClassifier(histogram(categorical_features="from_dtype"))
+    third = np.arange(300) % 3
+    titles = np.where(z == "m", "Mr", np.where(third == 0, "Mrs", "Miss"))
+    for column in (titles, np.char.add(z.astype(str), third.astype(str))):
+        with pytest.raises(DisparateTreatmentError, match=r"categories of 'title' in X tell the sensitive .*'sex'"):
+            model.fit(frame.assign(title=pd.Categorical(column)), y, sensitive_features=pd.DataFrame({"sex": z}))
+    titles[0] = "Dr"
+    titles[int(np.flatnonzero(z != z[0])[0])] = "Dr"
+    model.fit(frame.assign(title=pd.Categorical(titles)), y, sensitive_features=z)
 
 
 def test_an_ensemble_trained_on_a_sensitive_attribute_is_refused():
@@ -547,14 +570,27 @@ def test_the_penalty_is_chosen_on_people_held_out():
     noisy = np.where(np.random.default_rng(0).random(800) < 0.4, 1 - y, y)
     careful = FairTreeClassifier(histogram(), constraint=None).fit(X, noisy)
     assert careful.C_ < model.C_  # noise asks for a stronger penalty
-    fixed = FairTreeClassifier(histogram(), C=model.C_, constraint=None).fit(X, y)
+    fixed = FairTreeClassifier(model.estimators_[0], C=model.C_, prefit=True, constraint=None).fit(X, y)
     np.testing.assert_array_equal(fixed.coef_, model.coef_)
+    whole = FairTreeClassifier(histogram(), C=model.C_, constraint=None).fit(X, y)  # trees grown on everybody
+    assert not np.array_equal(whole.decision_function(X), model.decision_function(X))
     fresh, truth, _ = make_people(2000, seed=1)
     losses = {}
     for C in (careful.C_, 3.0):
         other = FairTreeClassifier(histogram(), C=C, constraint=None).fit(X, noisy)
         losses[C] = -np.log(other.predict_proba(fresh)[np.arange(2000), truth]).mean()
     assert losses[careful.C_] <= losses[3.0]
+
+
+def test_the_penalty_chosen_is_shared_among_rounds():
+    X, y, z = make_people(800)
+    trees = [FairTreeClassifier(histogram(), constraint=PRuleBound(95), rounds=k) for k in (1, 2)]
+    first, second = (model.fit(X, y, sensitive_features=z) for model in trees)
+    assert len(second.estimators_) == 2
+    assert second.C_ == first.C_ / 2
+    np.testing.assert_array_equal(second.estimators_[0].predict(X), first.estimators_[0].predict(X))
+    given = FairTreeClassifier(histogram(), C=0.05, constraint=PRuleBound(95), rounds=2)
+    assert given.fit(X, y, sensitive_features=z).C_ == 0.05
 
 
 def test_with_few_people_there_is_a_penalty_to_begin_with():

@@ -10,16 +10,17 @@ import pytest
 from scipy.stats import norm
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from fairmargin import CovarianceBound, cv_score, decision_boundary_covariance
+from fairmargin import CovarianceBound, PRuleBound, cv_score, decision_boundary_covariance
 from fairmargin.audit import audit
 from fairmargin.datasets.demo import make_credit_demo
-from fairmargin.formatting import distance, interval, ratio_beside
+from fairmargin.formatting import distance, interval, ratio_beside, with_article
 from fairmargin.report import to_html, to_markdown
 from fairmargin.report.covariance_verdict import judge_covariances
 from fairmargin.report.difference_verdict import judge_differences
 from fairmargin.report.plain import plain
 from fairmargin.report.terminal import show
 from fairmargin.report.verdict import FAILS, FAILS_MAYBE, NO_VERDICT, PASSES, PASSES_MAYBE, judge
+from fairmargin.several import main_constraint
 from fairmargin.tables import prepare, table_of_frame
 from fairmargin.tables.jobs import train
 from fairmargin.tables.specifications import make_estimator, parse_constraints
@@ -155,6 +156,17 @@ def test_of_several_constraints_the_rule_is_judged(study):
     assert summary["proposal"]["verdict"]["asked"] == 0.2
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_several_rules_the_strictest_is_judged(order):
+    rules = [PRuleBound(80), PRuleBound(90), PRuleBound(95, notion="true_positive_rate")]
+    assert main_constraint(rules[:2][::order]) == PRuleBound(90)
+    assert main_constraint(rules) == PRuleBound(90)
+    differences = [PRuleBound(difference=0.1), PRuleBound(difference=0.05)]
+    assert main_constraint(differences[::order]) == PRuleBound(difference=0.05)
+    assert main_constraint([PRuleBound(80, confidence=0.9), PRuleBound(90)][::order]).confidence == 0.9
+
+
+@pytest.mark.slow
 def test_limits_of_covariances_cover(study):
     """The interval of a covariance holds the covariance of everybody in 95% of the samples, and is that of scipy."""
     rng, z_of, hits, beyond = np.random.default_rng(1), np.array(["man", "woman"]), [], []
@@ -204,6 +216,12 @@ def printed(summary, **options):
     with contextlib.redirect_stdout(out):
         show(summary, **options)
     return out.getvalue()
+
+
+def test_numbers_are_read_aloud():
+    assert [with_article(f"{p:g}%-rule").split()[0] for p in (8, 11, 18.5, 80, 89.5)] == ["an"] * 5
+    others = ("1%", "90%-rule", "100%-rule", "110", "difference")
+    assert [with_article(text).split()[0] for text in others] == ["a"] * 5
 
 
 def test_a_ratio_just_below_the_limit_never_reads_as_the_limit(study):

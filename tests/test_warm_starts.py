@@ -245,3 +245,19 @@ def test_separable_people_are_no_excuse_for_a_broken_bound(loss, C, fit_intercep
     model.fit(X, (x > 0).astype(int), sensitive_features=z)
     assert model.certificate_.violation <= 1e-9 * (1.0 + np.abs(model.coef_).max())
     assert model.covariance_.abs().max() <= 1e-9 * (1.0 + np.abs(model.coef_).max())
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("estimator", [FairLogisticRegression(), FairLinearSVC()])
+def test_certificates_on_frontiers_are_about_the_scores_that_predict(estimator, order):
+    """The solver's scores are not computed again, of a matrix in either memory order and with a shifted column."""
+    X, y, z = people(500, 4)
+    X = np.asarray(X + 1e4 * np.eye(4)[2], order=order)
+    frontier = FairnessFrontier(estimator, n_points=5).fit(X, y, sensitive_features=z)
+    for point in frontier.estimators_:
+        margins = (2 * y - 1) * point.decision_function(X)
+        loss = np.logaddexp(0, -margins) if "Logistic" in str(estimator) else np.maximum(1 - margins, 0)
+        value = loss.sum() + 0.5 * np.sum(point.coef_**2)
+        assert point.certificate_.objective == pytest.approx(value, rel=1e-13)
+        accepted = point.decision_function(X) >= 0
+        assert point.training_rates_.tolist() == [accepted[z == g].mean() for g in (0, 1)]

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fairmargin.cards import model_card
-    from fairmargin.constraints import CovarianceBound, IndividualLossBound, LossBound, PRuleBound
+    from fairmargin.constraints import (
+        CovarianceBound,
+        CovariancePenalty,
+        IndividualLossBound,
+        LossBound,
+        PerformanceBound,
+        PRuleBound,
+    )
     from fairmargin.displays import (
         ErrorRateDisplay,
         FrontierDisplay,
@@ -37,8 +44,6 @@ if TYPE_CHECKING:
         class_p_rules,
         class_rates,
     )
-    from fairmargin.penalty import CovariancePenalty
-    from fairmargin.performance import PerformanceBound
     from fairmargin.regression import CalibrationBound, FairRegressor, GroupMeansBound, RegressionFrontier
     from fairmargin.selection import fair_ranking, fair_top_k
     from fairmargin.trees import FairTreeClassifier, LeafFeatures
@@ -53,7 +58,7 @@ _HOME = {
     "CategoryEncoder": "categories",
     "CertifiedClassifier": "guarantee.wrapper",
     "CovarianceBound": "constraints",
-    "CovariancePenalty": "penalty",
+    "CovariancePenalty": "constraints",
     "CovarianceWarning": "exceptions",
     "ErrorRateDisplay": "displays",
     "FairLinearSVC": "linear",
@@ -79,7 +84,7 @@ _HOME = {
     "Membership": "membership",
     "NotCertifiedError": "exceptions",
     "PRuleBound": "constraints",
-    "PerformanceBound": "performance",
+    "PerformanceBound": "constraints",
     "RegressionFrontier": "regression",
     "SmallGroupWarning": "exceptions",
     "TrivialClassifierWarning": "exceptions",
@@ -147,7 +152,13 @@ __all__ = [
 ]
 
 
+# Modules that `import fairmargin` alone makes known, imported at their first use.
+_MODULES = ("audit", "baselines", "datasets", "io", "onnx", "reasons", "report", "tables")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
@@ -156,4 +167,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

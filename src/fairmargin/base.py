@@ -18,8 +18,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from fairmargin.constraints import Constraint, PRuleBound
-from fairmargin.decisions import count_groups, rates_by_group
+from fairmargin.constrained import TakesConstraint
+from fairmargin.constraints import Constraint
 from fairmargin.diagnostics import measure_movement, warn_if_bought
 from fairmargin.formulations import Outcome, Task, make_task, run, warn_unless_solved
 from fairmargin.formulations.task import FeatureMap
@@ -29,8 +29,8 @@ from fairmargin.losses import LogisticLoss, Loss
 from fairmargin.misspelled import names_arguments
 from fairmargin.plain_state import PlainState
 from fairmargin.problem import Certificate
-from fairmargin.several import as_constraint, has_rule, notion_of
-from fairmargin.strata import encode_strata
+from fairmargin.several import has_rule, notion_of, rule_to_test
+from fairmargin.strata import strata_to_fit
 from fairmargin.validation import (
     ONE_AT_A_TIME,
     TrainingData,
@@ -44,7 +44,6 @@ __all__ = ["FairClassifier", "document"]
 
 Array = NDArray[np.float64]
 
-_OF_CONSTRAINT = "constraint__"  # how parameters of the constraint begin in those of the estimator
 _TESTED = ("guarantee_", "trained_rows_")  # fitted attributes of a rule that was tested
 
 _PARAMETERS = """
@@ -144,8 +143,15 @@ def document(cls: type) -> type:
     return cls
 
 
-class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
-    """Base of the estimators; subclasses fill in the loss, the features and the score."""
+class FairClassifier(TakesConstraint, PlainState, ClassifierMixin, BaseEstimator):
+    """Base of the estimators: ``fit`` assembles, the modules it calls compute.
+
+    A subclass defines ``_loss``, ``_store_function`` (which keeps the function that decides) and
+    ``decision_function``. It may define ``_feature_map`` and ``_refine``, where the score is not linear in the
+    columns of ``X``. Modules that train several classifiers on the same people (frontiers, tests of rules,
+    partitioned data) call the steps of ``fit`` one by one: ``_validate`` and ``_task`` (``_prepare`` is both),
+    ``_refine``, and ``_store``.
+    """
 
     C: float
     constraint: Any
@@ -155,7 +161,7 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
     tol: float
     max_iter: int
 
-    # Sensitive features are what fit is about: route them here unless told otherwise.
+    # Sensitive features are what fit is about: metadata routing brings them here unless it is set otherwise.
     __metadata_request__fit = {"sensitive_features": True, "strata": True}  # noqa: RUF012
 
     def _loss(self) -> Loss:
@@ -166,8 +172,11 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         """Return the features in which the score is linear; None for the columns of ``X``."""
         return None
 
-    def _refine(self, task: Task, constraint: Constraint | None) -> Task:
-        """Return the task on features that are good enough for the constraint; linear classifiers keep theirs."""
+    def _refine(self, task: Task, constraint: Constraint | None, path: bool = False) -> Task:
+        """Return the task on features that are good enough for the constraint; linear classifiers keep theirs.
+
+        For a ``path`` from there to the unconstrained classifier they must be good enough for that, too.
+        """
         return task
 
     def _store_function(self, task: Task, outcome: Outcome) -> tuple[Array, Certificate]:
@@ -256,7 +265,7 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         self, data: TrainingData, constraint: Constraint | None, safety_set: Any
     ) -> tuple[Task, Outcome, dict[str, Any]]:
         """Return what was solved and, of a rule that was tested on people set aside, the fitted attributes."""
-        if isinstance(constraint, PRuleBound) and constraint.confidence is not None:
+        if constraint is not None and rule_to_test(constraint) is not None:
             found = learn_then_test(self, constraint, data, safety_set)
             tested = dict(zip(_TESTED, (found.guarantee, found.trained), strict=True))
             return found.task, found.outcome, {name: value for name, value in tested.items() if value is not None}
@@ -275,13 +284,7 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         """Check the data."""
         needs = self._constraint() is not None
         data = self._read(X, y, sample_weight, sensitive_features, needs_sensitive=needs)
-        if strata is None:
-            return data
-        if data.sensitive is None:
-            raise ValueError("strata are to compare groups within: give sensitive_features, too.")
-        with ONE_AT_A_TIME:
-            encoded = encode_strata(strata, data.n_given)
-        return replace(data, strata=encoded.take(data.kept))
+        return replace(data, strata=strata_to_fit(strata, data))
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any, *, needs_sensitive: bool
@@ -300,44 +303,31 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
     def _task(self, data: TrainingData) -> Task:
         """Check parameters and write down the problem of checked data."""
         loss, constraint = self._loss(), self._constraint()
-        C = self._weight_of_loss(data)
         tol = check_number(self.tol, "tol", positive=True)
         max_iter = check_count(self.max_iter, "max_iter")
         fit_intercept = check_flag(self.fit_intercept, "fit_intercept")
         notion = notion_of(constraint)
-        features = self._feature_map(data)
+        C, features = self._weight_and_features(data)
         return make_task(data, loss, C, fit_intercept, tol, max_iter, features, notion)
 
-    def _weight_of_loss(self, data: TrainingData) -> float:
+    def _weight_and_features(self, data: TrainingData) -> tuple[float, FeatureMap | None]:
+        """Return ``C``, and the features that the problem is written in."""
+        return self._weight_of_loss(), self._feature_map(data)
+
+    def _weight_of_loss(self) -> float:
         """Return ``C``, checked."""
         return check_number(self.C, "C", positive=True, allow_inf=True)
-
-    def set_params(self, **params: Any) -> Any:
-        """Set parameters, also those of the constraint (``constraint__c=0.1``); return the estimator.
-
-        Constraints are immutable: the estimator gets a changed copy of its own.
-        """
-        nested = {name: value for name, value in params.items() if name.startswith(_OF_CONSTRAINT)}
-        super().set_params(**{name: value for name, value in params.items() if name not in nested})
-        if nested:
-            constraint = self._constraint()
-            if not isinstance(constraint, Constraint):
-                raise ValueError(f"{next(iter(nested))!r} needs a constraint to change; this one is {constraint!r}.")
-            inner = {name.removeprefix(_OF_CONSTRAINT): value for name, value in nested.items()}
-            self.constraint = constraint.set_params(**inner)
-        return self
-
-    def _constraint(self) -> Constraint | None:
-        return as_constraint(self.constraint)
 
     def _store(self, task: Task, outcome: Outcome, *, warn: bool = True) -> None:
         """Turn an outcome into fitted attributes, and warn of what they show unless the caller does."""
         solution = outcome.solution
-        # Attributes of an earlier fit under another constraint.
-        for name in (Outcome.all_fitted_attributes() | set(_TESTED)) & set(vars(self)):
-            delattr(self, name)
+        if hasattr(self, "classes_"):  # attributes of an earlier fit, under another constraint perhaps
+            for name in (Outcome.all_fitted_attributes() | set(_TESTED)) & set(vars(self)):
+                delattr(self, name)
         self.classes_ = task.data.classes
-        scores, self.certificate_ = self._store_function(task, outcome)
+        scores, certificate = self._store_function(task, outcome)
+        outcome.check(scores)  # what fails here leaves the estimator unfitted
+        self.certificate_ = certificate
         self.n_iter_ = solution.certificate.n_iter
         self.n_ties_ = outcome.n_ties
         self.covariance_: pd.Series | None = None
@@ -350,14 +340,14 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         if task.data.sensitive is None:
             return
         columns, rows = task.columns, task.problem.rows
-        self.training_rates_ = _rates(task, scores)
+        self.training_rates_ = task.people.rates(scores >= 0)
         self.covariance_ = columns.series(task.covariance(scores), "covariance")
         multipliers = solution.multipliers if len(solution.multipliers) else np.zeros(len(rows))
         self.multipliers_ = columns.series(multipliers[: len(rows)], "multiplier")
         if outcome.unconstrained is not None:
             free = outcome.unconstrained
             self.unconstrained_covariance_ = columns.series(rows @ free.theta, "covariance")
-            self.diagnostics_ = measure_movement(task.centred, task.data.people_weight, free.scores, scores)
+            self.diagnostics_ = measure_movement(task.deviations, free.scores, scores)
             if warn:
                 warn_if_bought(self.diagnostics_, columns.labels, has_rule=has_rule(self.constraint))
             if warn:
@@ -416,9 +406,3 @@ class FairClassifier(PlainState, ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = True
         return tags
-
-
-def _rates(task: Task, scores: Array) -> pd.Series | None:
-    """Return the positive rates of all groups in training; None where no attribute has groups."""
-    groups = [a for a in task.sensitive.attributes if not a.is_numeric]
-    return rates_by_group([count_groups(a, scores >= 0, task.data.people_weight) for a in groups])

@@ -1,8 +1,8 @@
-"""Counting decisions by group: rates, ratios, differences, accuracy and cuts along a ranking.
+"""Counting decisions by group: rates, ratios and differences.
 
-This is the one place where decisions are counted. The metrics, the audit, the frontier's table and the search for a
-p%-rule all use it, so that a rule that holds in one of them holds in all. It knows groups, weights and decisions, and
-nothing of scores' origin, solvers or files.
+This is the one place where decisions are counted, with the cuts along a ranking (:mod:`fairmargin.ranking`). The
+metrics, the audit, the frontier's table and the search for a p%-rule all use it, so that a rule that holds in one
+holds in all. It knows groups, weights and decisions only.
 
 Conventions. A group without people (or without weight) has no rate: it is nan and left out of comparisons. Where
 nobody at all gets the positive decision, ratios of rates are 0/0: they are nan here, and each caller decides what
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,20 +32,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.notions.base import Condition
-from fairmargin.sensitive import MISSING_GROUP, Attribute
+from fairmargin.sensitive import MISSING_GROUP, Attribute, label_index
 
 __all__ = [
     "RULES",
     "Comparison",
     "GroupCounts",
-    "Population",
-    "Ranking",
-    "_check_method",
+    "count_decisions",
     "count_groups",
     "highest_difference",
     "least_ratio",
     "mean_gain",
     "rates_by_group",
+    "size_groups",
 ]
 
 Array = NDArray[np.float64]
@@ -56,10 +55,6 @@ RULES = {
     "one_vs_rest": ("rest", "each group against everybody else"),
     "between_groups": ("highest", "each group against the one with the highest rate"),
 }
-
-# Scores closer than this share of their size count as equal: far above the rounding of a score, which depends on the
-# processor, and far below any difference that a decision should rest on.
-_CLEARLY_APART = 1e-7
 
 
 @dataclass(frozen=True)
@@ -236,28 +231,49 @@ def count_groups(
     condition : Condition, optional
         Who counts, and which decision; by default everybody, and the positive one.
     """
-    _check_groups(attribute)
     accepted = np.asarray(accepted, dtype=bool)
-    counts = np.ones(len(accepted)) if condition is None else condition.counts.astype(float)
-    events = (accepted if condition is None else condition.events(accepted)) * counts
-    people = attribute.group_weights(counts)
-    if attribute.probabilities is None:
-        people = people.astype(np.intp)
-    total = people.astype(float) if weight is None else attribute.group_weights(counts * weight)
-    positives = attribute.group_weights(events if weight is None else events * weight)
-    error = _membership_error(attribute, events, counts if weight is None else counts * weight)
+    return count_decisions(
+        size_groups(attribute, weight, min_people, condition), attribute, accepted, weight, condition
+    )
+
+
+def size_groups(
+    attribute: Attribute, weight: Array | None, min_people: int, condition: Condition | None
+) -> GroupCounts:
+    """Return the counts without decisions: nobody of any group has one that is counted."""
+    _check_groups(attribute)
+    counts = None if condition is None else condition.counts
+    people = attribute.group_sizes(counts)
+    total = people.astype(float)
+    if weight is not None:
+        total = attribute.group_weights(weight if counts is None else counts * weight)
     among = "" if condition is None else condition.name
-    return GroupCounts(attribute.name, attribute.categories, people, total, positives, min_people, among, error)
+    return GroupCounts(attribute.name, attribute.categories, people, total, np.zeros_like(total), min_people, among)
 
 
-def _membership_error(attribute: Attribute, events: Array, weight: Array) -> Array | None:
+def count_decisions(
+    sizes: GroupCounts, attribute: Attribute, accepted: Mask, weight: Array | None, condition: Condition | None
+) -> GroupCounts:
+    """Return the counts with decisions."""
+    events = accepted if condition is None else condition.events(accepted) & condition.counts
+    error = None
+    if attribute.probabilities is not None:
+        each = np.ones(len(accepted)) if weight is None else weight
+        error = _membership_error(attribute, events, each if condition is None else condition.counts * each)
+    if weight is None:
+        positives = attribute.group_sizes(events).astype(float)
+    else:
+        positives = attribute.group_weights(events * weight)
+    return replace(sizes, positives=positives, membership_error=error)
+
+
+def _membership_error(attribute: Attribute, events: Mask, weight: Array) -> Array:
     """Return by how much rates vary, as a standard deviation, where each person's group is drawn by probabilities.
 
     With ``r_g`` the rate, ``sum_i w_i 1{g_i = g} (e_i - r_g) / sum_i w_i p_ig`` is its first-order change.
     """
     p = attribute.probabilities
-    if p is None:
-        return None
+    assert p is not None
     total = weight @ p
     rate = _divide((weight * events) @ p, total)
     variance = (weight**2) @ (p * (1.0 - p) * (events[:, None] - rate) ** 2)
@@ -279,12 +295,7 @@ def rates_by_group(counts: Sequence[GroupCounts]) -> pd.Series | None:
     found = {(c.name, str(g)): float(r) for c in counts for g, r in zip(c.categories, c.rate, strict=True)}
     if not found:
         return None
-    return pd.Series(list(found.values()), index=_index_of(tuple(found)).copy(), name="positive rate")
-
-
-@lru_cache(maxsize=8)  # every point of a frontier has the same groups, and making their index takes milliseconds
-def _index_of(groups: tuple[tuple[str, str], ...]) -> pd.MultiIndex:
-    return pd.MultiIndex.from_tuples(groups, names=["attribute", "category"])
+    return pd.Series(np.array(list(found.values())), index=label_index(list(found)), name="positive rate")
 
 
 def mean_gain(accepted: Mask, label: Mask, gains: Mapping[str, float], weight: Array | None = None) -> float:
@@ -298,165 +309,6 @@ def _that_compare(counts: Sequence[GroupCounts], method: str) -> Sequence[GroupC
     return [c for c in counts if c.min_people == 1 or c.judged(method).any()] or counts
 
 
-@dataclass(frozen=True)
-class Population:
-    """People on whom decisions are judged.
-
-    Parameters
-    ----------
-    label : (N,) of bool
-        Whether the true label is the positive one.
-    weight : (N,)
-    attributes : tuple of Attribute
-        The attributes with groups.
-    min_people : int
-        Comparisons with fewer people on a side decide nothing.
-    stakes : (N,), optional
-        What a correct decision on each person counts in accuracies, class weights included; their weight by default.
-        Rates of groups do not depend on it.
-    conditions : tuple of Condition, optional
-        Under which groups are compared; by default everybody counts, and the positive decision.
-    """
-
-    label: Mask
-    weight: Array
-    attributes: tuple[Attribute, ...]
-    min_people: int = 1
-    stakes: Array | None = None
-    conditions: tuple[Condition, ...] = ()
-
-    @cached_property
-    def compared(self) -> list[tuple[Condition, Attribute]]:
-        """What is counted: every attribute under every condition."""
-        return [(c, a) for c in self.conditions or (self._everybody,) for a in self.attributes]
-
-    @property
-    def _everybody(self) -> Condition:
-        n = len(self.label)
-        return Condition("", "everybody", np.ones(n, dtype=bool), np.ones(n))
-
-    @cached_property
-    def total(self) -> float:
-        """Weight of everybody."""
-        return float(self.weight.sum())
-
-    @cached_property
-    def worth(self) -> Array:
-        """What a correct decision on each person adds to an accuracy, (N,); all of them add up to 1."""
-        stakes = self.weight if self.stakes is None else self.stakes
-        return stakes / stakes.sum()
-
-    @cached_property
-    def constant_accuracy(self) -> float:
-        """Accuracy of the better of the two constant decisions, accepting everybody and refusing everybody."""
-        everybody = np.ones(len(self.label), dtype=bool)
-        return max(self.accuracy(everybody), self.accuracy(~everybody))
-
-    def counts(self, accepted: Mask) -> list[GroupCounts]:
-        """Count the decisions in the groups of every attribute, under every condition."""
-        return [count_groups(a, accepted, self.weight, self.min_people, c) for c, a in self.compared]
-
-    def accuracy(self, accepted: Mask) -> float:
-        """Return the weighted share of correct decisions."""
-        return float(self.worth @ (accepted == self.label))
-
-    def rank(self, scores: Array) -> Ranking:
-        """Return the people in descending order of their scores."""
-        return Ranking(self, scores)
-
-    @cached_property
-    def gain(self) -> Array:
-        """What accepting each person adds to the accuracy, against refusing everybody."""
-        return np.where(self.label, self.worth, -self.worth)
-
-    @cached_property
-    def memberships(self) -> list[list[Array]]:
-        """For everything that is compared and every group but the first, what accepting a person adds to the group.
-
-        That is the person's weight, zero for others, and negative where refusals are counted.
-        """
-        return [
-            [self.stakes_of(c) * _membership(a, k) for k in range(1, len(a.categories))] for c, a in self.compared
-        ]
-
-    def stakes_of(self, condition: Condition) -> Array:
-        """Return what accepting each person adds to the counted decisions, (N,)."""
-        return np.where(condition.counts, condition.sign * self.weight, 0.0)
-
-    @cached_property
-    def group_totals(self) -> list[GroupCounts]:
-        """The counts where nobody is accepted: sizes of groups, and the refusals that are counted."""
-        return self.counts(np.zeros(len(self.weight), dtype=bool))
-
-
-class Ranking:
-    """People in descending order of score, and the cuts between them.
-
-    A cut accepts the people above it. Cuts are made only between scores that are clearly apart, so that a decision
-    never depends on the last digits of a score; cuts that decide the same for everybody are not among them.
-
-    Attributes
-    ----------
-    order : (N,)
-        The people, highest score first.
-    accepted : (M,)
-        How many people each of the M cuts accepts, ascending, all from 1 to N - 1.
-    accuracy : (M,)
-        Accuracy of each cut.
-    """
-
-    def __init__(self, population: Population, scores: Array) -> None:
-        self.population = population
-        self.order = np.argsort(-scores)
-        self.scores = scores.take(self.order)
-        self.accepted = 1 + np.flatnonzero(self._steps() > 0)
-        gain = np.cumsum(population.gain.take(self.order)).take(self.accepted - 1)
-        self.accuracy = float(population.worth[~population.label].sum()) + gain
-
-    def _steps(self) -> Array:
-        """Return how much further apart neighbouring scores are than rounding explains, (N - 1,)."""
-        above, below = self.scores[:-1], self.scores[1:]
-        rounding = max(_CLEARLY_APART, 8.0 * float(np.finfo(self.scores.dtype).eps))
-        # A score near zero is a difference of larger terms: its rounding is that of a typical score.
-        quarter = len(self.scores) // 4
-        spread = float(self.scores[quarter]) - float(self.scores[-1 - quarter])
-        return above - below - rounding * np.maximum(spread, np.maximum(np.abs(above), np.abs(below)))
-
-    def thresholds(self, cuts: NDArray[np.intp]) -> Array:
-        """Return the scores in the middle of cuts."""
-        last = self.accepted.take(cuts) - 1
-        return 0.5 * (self.scores.take(last).astype(float) + self.scores.take(last + 1).astype(float))
-
-    def threshold(self, cut: int) -> float:
-        """Return the score in the middle of the cut with index ``cut``."""
-        return float(self.thresholds(np.array([cut]))[0])
-
-    def counts(self, cuts: NDArray[np.intp]) -> list[GroupCounts]:
-        """Return the counts by group of the cuts with ascending indices ``cuts``; ``positives`` is (G, M)."""
-        ends = self.accepted.take(cuts)
-        people = self.population
-        everybody = {id(c): self._sums(people.stakes_of(c), ends) for c, _ in people.compared}
-        found = []
-        for (condition, _), rows, nobody in zip(
-            people.compared, people.memberships, people.group_totals, strict=True
-        ):
-            others = np.array([self._sums(row, ends) for row in rows]).reshape(len(rows), len(ends))
-            first = everybody[id(condition)] - others.sum(axis=0)
-            # What is counted where nobody is accepted, and what accepting those above the cut adds to it.
-            positives = nobody.positives[:, None] + np.vstack([first, others])
-            found.append(replace(nobody, positives=np.maximum(positives, 0.0)))
-        return found
-
-    def _sums(self, row: Array, ends: NDArray[np.intp]) -> Array:
-        """Return the sums of ``row`` over the first ``ends`` people; only the span of the ends is summed up."""
-        first, last = int(ends[0]), int(ends[-1])
-        sums = np.empty(last - first + 1)
-        sums[0] = row.take(self.order[:first]).sum()
-        np.cumsum(row.take(self.order[first:last]), out=sums[1:])
-        sums[1:] += sums[0]
-        return sums.take(ends - first)
-
-
 def _check_groups(attribute: Attribute) -> None:
     """Raise for a numeric attribute, which has no groups."""
     if attribute.is_numeric:
@@ -464,13 +316,6 @@ def _check_groups(attribute: Attribute) -> None:
             f"The sensitive attribute {attribute.name!r} is numeric and has no groups, which comparing rates needs; "
             "bin it (e.g. with pandas.cut)."
         )
-
-
-def _membership(attribute: Attribute, k: int) -> Array:
-    """Return who is in group ``k``, as a share of each person, (N,)."""
-    if attribute.probabilities is not None:
-        return attribute.probabilities[:, k]
-    return np.asarray(attribute.codes == k, dtype=float)
 
 
 def _check_method(method: str) -> None:

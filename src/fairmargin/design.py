@@ -27,6 +27,7 @@ __all__ = [
     "Design",
     "PassCount",
     "SparseDesign",
+    "check_sizes",
     "column_moments",
     "make_design",
 ]
@@ -85,8 +86,8 @@ class Design(Protocol):
         """Return ``Xa' diag(weights) Xa`` (over ``rows`` only, if given); ``single`` precision may be had faster."""
         ...
 
-    def squares(self, weights: Array) -> Array:
-        """Return the diagonal of ``Xa' diag(weights) Xa``, (p,)."""
+    def squares(self, weights: Array, pull: Array | None = None) -> Array:
+        """Return the diagonal of ``Xa' diag(weights) Xa``, (p,); ``pull`` is ``Xa' weights`` where that is known."""
         ...
 
     @property
@@ -249,7 +250,7 @@ class DenseDesign(BaseDesign):
         if self.fit_intercept:
             out[:, d] = root[:, 0]
 
-    def squares(self, weights: Array) -> Array:
+    def squares(self, weights: Array, pull: Array | None = None) -> Array:
         self.passes.rmatvec += 1
         total = np.zeros(self.shape[1])
         for block in self._blocks(self.X.shape[0]):
@@ -374,7 +375,7 @@ class SparseDesign(BaseDesign):
             gram += part.T @ (part * weights[start : start + size, None])
         return gram
 
-    def squares(self, weights: Array) -> Array:
+    def squares(self, weights: Array, pull: Array | None = None) -> Array:
         self.passes.rmatvec += 1
         return self.close_rmatvec(_squared(self.X).T @ weights, weights)
 
@@ -420,23 +421,35 @@ def make_design(X: Any, fit_intercept: bool = True) -> Any:
         return X.as_design(fit_intercept)
     if sp.issparse(X):
         X = X.astype(np.float64, copy=False)  # products would widen it every time
-        scale = np.sqrt(_squared(X).T @ np.full(n, 1.0 / n))
+        with np.errstate(over="ignore"):
+            scale = np.sqrt(_squared(X).T @ np.full(n, 1.0 / n))
         return SparseDesign(X, np.zeros(d), _usable(scale, fit_intercept), fit_intercept)
-    mean, spread = column_moments(X[:: max(1, n // 1000)])
-    still = np.flatnonzero(spread == 0)  # constant in the sample; perhaps not in all rows
-    if len(still):
-        mean[still], spread[still] = column_moments(np.take(X, still, axis=1))  # faster than X[:, still]
-    mu = np.zeros(d)
-    if fit_intercept:
-        # A constant column is the intercept once more: shifting it to zero takes it out of the problem.
-        mu = np.where(np.abs(mean) > _SHIFT_RATIO * spread, mean, 0.0)
-    scale = np.sqrt(spread**2 + (mean - mu) ** 2)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+        mean, spread = column_moments(X[:: max(1, n // 1000)])
+        still = np.flatnonzero(spread == 0)  # constant in the sample; perhaps not in all rows
+        if len(still):
+            mean[still], spread[still] = column_moments(X.T[still].T)
+        mu = np.zeros(d)
+        if fit_intercept:
+            # A constant column is the intercept once more: shifting it to zero takes it out of the problem.
+            mu = np.where(np.abs(mean) > _SHIFT_RATIO * spread, mean, 0.0)
+        scale = np.sqrt(spread**2 + (mean - mu) ** 2)
     return DenseDesign(X, mu, _usable(scale, fit_intercept), fit_intercept)
 
 
 def _usable(scale: Array, fit_intercept: bool) -> Array:
     """Return the sizes of the columns of ``Xa``, 1 for the intercept and for columns of zeros."""
+    check_sizes(scale)
     return np.append(np.where(scale > 0, scale, 1.0), [1.0] * fit_intercept)
+
+
+def check_sizes(size: Array) -> None:
+    """Raise where the size of a column, a root of squares, is not finite."""
+    if not np.all(np.isfinite(size)):
+        column = int(np.argmin(np.isfinite(size)))
+        raise ValueError(
+            f"Column {column} of X has values whose squares are beyond the range of float64; divide it by a constant."
+        )
 
 
 def _squared(X: Any) -> Any:
@@ -454,8 +467,9 @@ def column_moments(X: Any) -> tuple[Array, Array]:
         spread = np.sqrt(np.maximum(square - mean**2, 0.0))
         spread = np.where(low == high, 0.0, np.maximum(spread, np.finfo(float).tiny))
     else:
-        X = np.asarray(X, dtype=np.float64)
-        mean, spread = X.mean(axis=0), X.std(axis=0)
-        low, high = X.min(axis=0), X.max(axis=0)
+        # Sums along a few strided columns would take longer.
+        columns = np.ascontiguousarray(np.asarray(X).T, dtype=np.float64)
+        mean, spread = columns.mean(axis=1), columns.std(axis=1)
+        low, high = columns.min(axis=1), columns.max(axis=1)
         spread = np.where(low == high, 0.0, spread)
     return np.where(low == high, low, mean), spread

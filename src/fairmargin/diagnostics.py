@@ -8,6 +8,7 @@ how concentrated the change of the covariance is, and by how much the disparity 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,14 @@ from fairmargin.exceptions import CovarianceWarning, TrivialClassifierWarning
 
 __all__ = [
     "CovarianceWarning",
+    "Deviations",
     "Movement",
     "find_bought",
     "measure_movement",
     "warn_if_bought",
     "warn_if_constant",
     "warn_if_flat",
+    "warn_if_useless",
 ]
 
 Array = NDArray[np.float64]
@@ -33,6 +36,7 @@ _CUT = 0.5  # a covariance counts as cut when less than half of it is left
 _FOLLOWED = 0.3  # and the decisions as following when at least this share of their disparity went too
 
 _FLAT = 0.01  # share of the spread of unconstrained predictions below which predictions tell nobody apart
+_WORSE = 0.01  # share by which the loss of a useless regressor exceeds that of a constant one
 _MATTERS = 0.1  # correlation with the decisions from which on a disparity is more than chance
 
 
@@ -62,37 +66,74 @@ class Movement:
     decisions_changed: float
 
 
+@dataclass(frozen=True)
+class Deviations:
+    """Sensitive columns less their means, and what covariances with them are sums of.
+
+    Parameters
+    ----------
+    centred : (N, K)
+    people_weight : (N,)
+    """
+
+    centred: Array
+    people_weight: Array
+
+    @cached_property
+    def share(self) -> Array:
+        """The weights of the people, which add up to 1, (N,)."""
+        return self.people_weight / self.people_weight.sum()
+
+    @cached_property
+    def weighted(self) -> Array:
+        """The deviations times the people's shares, (K, N)."""
+        return np.ascontiguousarray(self.centred.T) * self.share
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Their absolute values, (K, N)."""
+        return np.abs(self.weighted)
+
+    @cached_property
+    def variance(self) -> Array:
+        """Variances of the columns, (K,)."""
+        return np.einsum("ki,ik->k", self.weighted, self.centred)
+
+    def covariance(self, values: NDArray[Any]) -> Array:
+        """Return the covariances of the columns with values (N,), (K,)."""
+        return self.weighted @ values
+
+
 def measure_movement(
-    centred: Array,
-    people_weight: Array,
+    columns: Deviations,
     before: Array,
     after: Array,
     decided: tuple[NDArray[np.bool_], NDArray[np.bool_]] | None = None,
 ) -> Movement:
-    """Compare scores ``before`` (unconstrained) and ``after``, shape (N,), for columns ``centred`` (N, K).
+    """Compare scores ``before`` (unconstrained) and ``after``, shape (N,).
 
     ``decided`` are the positive decisions before and after, where they are not those of scores from 0 on.
     """
-    weight = people_weight / people_weight.sum()
-    weighted = centred * weight[:, None]
-    moved = np.abs(weighted * (after - before)[:, None])
+    moved = after - before
+    moved = columns.sizes * np.abs(moved, out=moved)
     top = max(1, int(np.ceil(_TOP * len(before))))
-    largest = np.partition(moved, len(before) - top, axis=0)[len(before) - top :]
-    total = moved.sum(axis=0)
-    concentration = np.divide(largest.sum(axis=0), total, out=np.zeros_like(total), where=total > 0)
-    accepted, accept = (d.astype(float) for d in ((before >= 0, after >= 0) if decided is None else decided))
-    covariance = (accept - 0.5) @ weighted  # of the decisions; the middle matters where wrong ones are counted
+    total = moved.sum(axis=1)
+    moved.partition(len(before) - top, axis=1)
+    largest = moved[:, len(before) - top :].sum(axis=1)
+    concentration = np.divide(largest, total, out=np.zeros_like(total), where=total > 0)
+    accepted, accept = (before >= 0, after >= 0) if decided is None else decided
+    covariance = columns.covariance(accept - 0.5)  # of decisions; the middle matters where wrong ones are counted
     return Movement(
         concentration,
-        _cut(before @ weighted, after @ weighted),
-        _cut((accepted - 0.5) @ weighted, covariance),
-        _correlation(weighted, centred, float(accept @ weight), covariance),
-        float(weight @ np.abs(accept - accepted)),
+        _cut(columns.covariance(before), columns.covariance(after)),
+        _cut(columns.covariance(accepted - 0.5), covariance),
+        _correlation(columns.variance, float(columns.share @ accept), covariance),
+        float(columns.share @ (accept != accepted)),
     )
 
 
-def _correlation(weighted: Array, centred: Array, rate: float, covariance: Array) -> Array:
-    spread = np.sqrt(np.einsum("ik,ik->k", weighted, centred) * max(rate * (1.0 - rate), 0.0))
+def _correlation(variance: Array, rate: float, covariance: Array) -> Array:
+    spread = np.sqrt(variance * max(rate * (1.0 - rate), 0.0))
     return np.divide(np.abs(covariance), spread, out=np.zeros_like(covariance), where=spread > 0)
 
 
@@ -118,6 +159,18 @@ def warn_if_flat(before: Array, after: Array) -> None:
         warn(
             "Under the constraint the regressor predicts nearly the same for everybody, which the unconstrained one "
             "does not. Allow a larger bound, merge small groups, or add features.",
+            TrivialClassifierWarning,
+        )
+
+
+def warn_if_useless(loss: float, of_constant: float, constant: float) -> None:
+    """Warn if the loss on the people trained on is clearly above that of one prediction, ``constant``."""
+    if loss > (1.0 + _WORSE) * of_constant:
+        times = f" (losses add up to {loss / of_constant:.3g} times as much)" if of_constant > 0 else ""
+        warn(
+            f"Under the constraint the regressor does worse on the people trained on than predicting {constant:.3g} "
+            f"for everybody{times}: the features hardly tell apart the groups whose mean residuals are bounded. "
+            "Allow a larger bound, bound fewer groups, or add features.",
             TrivialClassifierWarning,
         )
 

@@ -17,7 +17,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fairmargin.audit.errors import ERROR_RATES
 from fairmargin.decisions import count_groups
-from fairmargin.inputs import check_labels
+from fairmargin.formulations.prule.rule import rates_in_words
+from fairmargin.inputs import check_container, check_no_missing
+from fairmargin.notions import get_notion
 from fairmargin.rate_statistics import rate_interval
 from fairmargin.sensitive import encode_groups, encode_sensitive
 
@@ -116,8 +118,8 @@ class GroupRateDisplay(_GroupDisplay):
         """Draw on ``ax``, or on new axes."""
         ax = self._axes(ax)
         rate = self.table["rate"].to_numpy()
-        reach = [rate - self.table["low"], self.table["high"] - rate]
-        ax.barh(range(len(rate)), rate, xerr=reach, **{"height": 0.6, "ecolor": "0.3"} | bar_options)
+        lengths = [rate - self.table["low"], self.table["high"] - rate]
+        ax.barh(range(len(rate)), rate, xerr=lengths, **{"height": 0.6, "ecolor": "0.3"} | bar_options)
         self._finish(ax, self._names())
         return self
 
@@ -189,8 +191,8 @@ class ErrorRateDisplay(_GroupDisplay):
             rows = self.table[self.table["measure"] == measure].dropna(subset=["rate"])
             place = [names.index(f"{a} = {g}") for a, g in zip(rows["attribute"], rows["group"], strict=True)]
             height = np.array(place) + 0.18 * (k - 0.5 * (len(measures) - 1))
-            reach = [rows["rate"] - rows["low"], rows["high"] - rows["rate"]]
-            ax.errorbar(rows["rate"], height, xerr=reach, fmt=marker, label=measure, **line_options)
+            lengths = [rows["rate"] - rows["low"], rows["high"] - rows["rate"]]
+            ax.errorbar(rows["rate"], height, xerr=lengths, fmt=marker, label=measure, **line_options)
         self._finish(ax, names)
         ax.legend(fontsize="small")
         return self
@@ -287,7 +289,8 @@ class GroupPredictionDisplay(_GroupDisplay):
         cls, y_pred: Any, *, sensitive_features: Any, ax: Any = None, plot: bool = True
     ) -> GroupPredictionDisplay:
         """Draw predictions, or any other number per person, such as residuals."""
-        check_labels(y_pred, "y_pred")
+        check_container(y_pred, "y_pred")
+        check_no_missing(y_pred, "y_pred")
         predicted = column_or_1d(np.asarray(y_pred, dtype=float))
         if not np.all(np.isfinite(predicted)):
             raise ValueError("y_pred has nan or infinite values, which cannot be drawn; leave these people out.")
@@ -352,6 +355,8 @@ class FrontierDisplay:
         "loss", or a column of the table.
     on : list of str
         The data sets to draw.
+    rates : str, default=""
+        What the p%-rule and the CV score compare, in words, for the labels of axes; empty for selection rates.
 
     Attributes
     ----------
@@ -375,8 +380,10 @@ class FrontierDisplay:
 
     frontier_: FairnessFrontier | RegressionFrontier
 
-    def __init__(self, table: pd.DataFrame, *, x: str = "p_rule", y: str = "accuracy", on: list[str]) -> None:
-        self.table, self.x, self.y, self.on = table, x, y, on
+    def __init__(
+        self, table: pd.DataFrame, *, x: str = "p_rule", y: str = "accuracy", on: list[str], rates: str = ""
+    ) -> None:
+        self.table, self.x, self.y, self.on, self.rates = table, x, y, on, rates
 
     @classmethod
     def from_frontier(
@@ -396,7 +403,8 @@ class FrontierDisplay:
         usual = ("p_rule", "accuracy") if "train_accuracy" in frontier.table_ else ("covariance", "r2")
         ending = f"_{usual[1]}"
         sets = [c[: -len(ending)] for c in map(str, frontier.table_) if c.endswith(ending)] if on is None else [on]
-        return cls(frontier.table_, x=x or usual[0], y=y or usual[1], on=sets).plot(ax=ax)
+        rates = rates_in_words(get_notion(frontier._asked.notion))
+        return cls(frontier.table_, x=x or usual[0], y=y or usual[1], on=sets, rates=rates).plot(ax=ax)
 
     @classmethod
     def from_estimator(
@@ -412,7 +420,7 @@ class FrontierDisplay:
         ax: Any = None,
         **options: Any,
     ) -> FrontierDisplay:
-        """Trace the frontier of an unfitted estimator of this package, or of a pipeline to one, and draw it.
+        """Trace the frontier of an unfitted estimator of this package, or of a pipeline ending in one, and draw it.
 
         As for scikit-learn's ``LearningCurveDisplay``, the work is done here: ``frontier_`` is the fitted
         :class:`FairnessFrontier` or, of a regressor, :class:`RegressionFrontier`.
@@ -450,8 +458,8 @@ class FrontierDisplay:
         for name, style in zip(self.on, ["-o", "--s", ":^", "-.d"] * 8, strict=False):
             options = {"markersize": 3.5, "label": name} | line_options
             self.lines_ += ax.plot(self._values(self.x, name), self._values(self.y, name), style, **options)
-        ax.set_xlabel(_axis_name(self.x))
-        ax.set_ylabel(_axis_name(self.y))
+        ax.set_xlabel(_axis_name(self.x, self.rates))
+        ax.set_ylabel(_axis_name(self.y, self.rates))
         ax.grid(alpha=0.3)
         if len(self.on) > 1:
             ax.legend()
@@ -465,7 +473,8 @@ class FrontierDisplay:
         raise ValueError(f"The frontier's table has no {what!r}; its columns are {', '.join(map(str, self.table))}.")
 
 
-def _axis_name(what: str) -> str:
-    names = {"p_rule": "p%-rule (percent)", "cv_score": "CV score (difference of rates)", "r2": "R2"}
+def _axis_name(what: str, rates: str = "") -> str:
+    names = {"p_rule": f"p%-rule{rates and f' of {rates}'} (percent)", "r2": "R2"}
+    names |= {"cv_score": f"CV score (difference of {rates or 'rates'})"}
     names |= {"mae": "mean absolute error", "mean_difference": "largest difference of group means"}
     return names.get(what, what.replace("_", " "))

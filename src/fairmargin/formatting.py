@@ -24,6 +24,7 @@ __all__ = [
     "shorten",
     "signed_percent",
     "whole",
+    "with_article",
 ]
 
 NONE = "–"
@@ -57,6 +58,12 @@ def shorten(text: Any, width: int = 60) -> str:
     """Return text on one line, cut to ``width`` characters."""
     line = " ".join(str(text).split())
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def with_article(text: str) -> str:
+    """Return a text behind its indefinite article; one that begins with a number is read aloud: "an 80%-rule"."""
+    vowel = re.match(r"8|1[18](?!\d)", text)
+    return f"an {text}" if vowel else f"a {text}"
 
 
 def percent(share: float | None, digits: int = 1) -> str:

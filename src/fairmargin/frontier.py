@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.base import FairClassifier
 from fairmargin.constraints import PRuleBound
-from fairmargin.decisions import RULES, GroupCounts, Population, highest_difference, least_ratio
-from fairmargin.formatting import ratio_beside
+from fairmargin.decisions import RULES, GroupCounts, highest_difference, least_ratio
+from fairmargin.formatting import ratio_beside, with_article
 from fairmargin.formulations import Task
 from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
 from fairmargin.frontier_points import CovariancePoints, LevelPoints, Point, SeveralPoints, TrainingTuple
@@ -28,6 +28,7 @@ from fairmargin.misspelled import names_arguments
 from fairmargin.notions import Condition, get_notion
 from fairmargin.plain_state import PlainState
 from fairmargin.problem import Certificate, Problem
+from fairmargin.ranking import Population
 from fairmargin.sensitive import Sensitive, encode_sensitive
 from fairmargin.strata import encode_strata, within_strata
 from fairmargin.validation import ONE_AT_A_TIME, check_count, validate_weights
@@ -59,7 +60,7 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         at each level of the p%-rule, from that of the unconstrained classifier to 100%, searched along both paths of
         :class:`fairmargin.PRuleBound`, with every threshold of every candidate. On the training data accuracy never
         rises with the level. The frontier ends before the levels at which no better classifier was found than
-        deciding the same for everybody; a warning names these levels.
+        deciding the same for everybody; a warning names these levels. A ``confidence`` is left out: nobody is tested.
     levels : list of float, optional
         With ``which="p_rule"``: further levels, in percent, at which to place points. Levels that the unconstrained
         classifier exceeds are dropped.
@@ -213,7 +214,11 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         check_count(self.min_people, "min_people")
         last = self.estimator[-1] if isinstance(self.estimator, Pipeline) else self.estimator
         if not isinstance(last, FairClassifier):
-            raise ValueError(f"estimator must be an estimator of this package, or a pipeline to one, got {last!r}.")
+            instead = "; for regressors there is RegressionFrontier" if isinstance(last, RegressorMixin) else ""
+            raise ValueError(
+                "estimator must be a classifier of two classes of this package, or a pipeline that ends in one, got "
+                f"{last!r}{instead}."
+            )
 
     def _source(self, last: FairClassifier, data: TrainingTuple) -> CovariancePoints | LevelPoints | SeveralPoints:
         """Return what makes the points."""
@@ -277,9 +282,8 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
                 raise ValueError(f"p_rule is in percent; did you mean {100 * p_rule:g}?")
             column = self._column(f"{on}_p_rule")
             highest = np.nanmax(column) if np.any(np.isfinite(column)) else 0.0
-            return self._first(
-                column >= p_rule, f"reaches a {p_rule:g}%-rule; the highest is {ratio_beside(highest, p_rule)}"
-            )
+            rule = with_article(f"{p_rule:g}%-rule")
+            return self._first(column >= p_rule, f"reaches {rule}; the highest is {ratio_beside(highest, p_rule)}")
         if max_loss_increase is not None:
             if not max_loss_increase >= 0:
                 raise ValueError(f"max_loss_increase must be zero or positive, got {max_loss_increase!r}.")

@@ -21,7 +21,7 @@ from sklearn.base import clone
 
 from fairmargin.base import FairClassifier
 from fairmargin.caller import warn
-from fairmargin.constraints import Constraint, CovarianceBound, PRuleBound
+from fairmargin.constraints import Constraint, CovarianceBound, CovariancePenalty, PRuleBound
 from fairmargin.exceptions import InfeasibleError, TrivialClassifierWarning
 from fairmargin.formulations import Outcome, Task
 from fairmargin.formulations.covariance import Path
@@ -33,7 +33,6 @@ from fairmargin.formulations.several import least_loss
 from fairmargin.formulations.task import solve_task
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.notions import Compared, Condition, compare, get_notion
-from fairmargin.penalty import CovariancePenalty
 from fairmargin.problem import Certificate, Problem, Solution
 from fairmargin.several import Several, as_constraint
 from fairmargin.tolerances import HAIR
@@ -77,7 +76,7 @@ class _Points:
         with ONE_AT_A_TIME:
             self.prototype = clone(estimator).set_params(constraint=constraint)
         self.notion = getattr(constraint, "notion", CovarianceBound.notion)
-        self.task: Task = self.prototype._refine(self.prototype._prepare(*data), as_constraint(constraint))
+        self.task: Task = self.prototype._refine(self.prototype._prepare(*data), as_constraint(constraint), path=True)
 
     @property
     def free(self) -> Solution:
@@ -130,7 +129,7 @@ class _Points:
         """Return an outcome as a fitted estimator."""
         point = copy(self.prototype)  # not yet fitted, but for what it knows of X; clone would take longer
         for name, value in vars(self.prototype).items():
-            if not name.endswith("_") and not isinstance(value, _PLAIN):
+            if not (name.endswith("_") or name == "constraint" or isinstance(value, _PLAIN)):
                 setattr(point, name, clone(value, safe=False))
         point.constraint = constraint
         point._store(self.task, outcome, warn=False)  # the table shows bought covariance for all points at once
@@ -157,7 +156,7 @@ class CovariancePoints(_Points):
         """Yield the points, the unconstrained classifier first."""
         for factor, problem, solution in self._solved():
             constraint = CovarianceBound(round(float(factor), 12), relative=True, notion=self.notion)
-            outcome = settle_ties(Outcome(solution, problem, self.free), self.task.tol)
+            outcome = settle_ties(Outcome(solution, problem, self.free, is_as_solved=True), self.task.tol)
             yield self._point(constraint, {"factor": float(factor)}, outcome)
 
     def _solved(self) -> Iterable[tuple[float, Problem, Solution]]:
@@ -350,7 +349,7 @@ def _split(asked: Several, frontier: Any) -> tuple[Any, tuple[Constraint, ...]]:
     kind: type = PRuleBound if frontier.which == "p_rule" else CovarianceBound
     first = next((c for c in asked.constraints if isinstance(c, kind)), asked.constraints[0])
     is_named = isinstance(first, kind)
-    rest = tuple(c for c in asked.constraints if c is not first or not is_named)
+    rest = tuple(_untested(c) for c in asked.constraints if c is not first or not is_named)
     if kind is PRuleBound:
         rule = first if isinstance(first, PRuleBound) else PRuleBound(80, notion=first.notion)
         compared = {"method": frontier.method, "min_people": frontier.min_people, "confidence": None}
@@ -362,6 +361,11 @@ def _split(asked: Several, frontier: Any) -> tuple[Any, tuple[Constraint, ...]]:
             "leave it out of the list, or trace which='p_rule'."
         )
     return CovarianceBound(0.0, relative=True, notion=first.notion), rest
+
+
+def _untested(constraint: Constraint) -> Constraint:
+    """Return a constraint without a confidence: nobody is set aside for a frontier, whose rules hold in training."""
+    return replace(constraint, confidence=None) if isinstance(constraint, PRuleBound) else constraint
 
 
 def _levels(reached: float, n_points: int, levels: Sequence[float]) -> list[float]:

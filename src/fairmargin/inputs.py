@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["check_container", "check_labels", "check_no_missing", "describe_type", "is_dask_frame"]
+__all__ = [
+    "check_container",
+    "check_labels",
+    "check_no_missing",
+    "check_same_order",
+    "describe_type",
+    "is_dask_frame",
+]
 
 _ARRAY_LIKE = ("shape", "__array__", "__array_interface__", "__dataframe__", "__arrow_c_stream__")
 
@@ -27,8 +34,9 @@ def check_container(values: Any, name: str) -> None:
     """Raise unless ``values`` is an array, series, frame or list, without masked entries."""
     sequence = isinstance(values, list | tuple | range)
     if not sequence and (isinstance(values, type) or not any(hasattr(values, a) for a in _ARRAY_LIKE)):
-        lazy = "; call .collect() to read it" if hasattr(values, "collect") else ""
-        raise ValueError(f"{name} must be an array, series, frame or list, got {describe_type(values)}{lazy}.")
+        hint = "; call .collect() to read it" if hasattr(values, "collect") else ""
+        hint = "; give the values, not the name of a column" if isinstance(values, str) else hint
+        raise ValueError(f"{name} must be an array, series, frame or list, got {describe_type(values)}{hint}.")
     if getattr(values, "shape", None) == ():
         raise ValueError(f"{name} must have one entry for each person, got the single value {values!r}.")
     _check_masks(values, name)
@@ -47,9 +55,29 @@ def check_no_missing(values: Any, name: str) -> None:
 
 
 def check_labels(values: Any, name: str) -> None:
-    """Raise unless ``values`` is an array, series or list in which nothing is missing."""
+    """Raise unless ``values`` is an array, series or list of labels in which nothing is missing."""
     check_container(values, name)
     check_no_missing(values, name)
+    entries = np.asarray(values)
+    if entries.dtype.kind == "f" and np.any(between := entries % 1 != 0):
+        raise ValueError(
+            f"{name} has numbers such as {entries[between][0]:.3g}, which are no labels: take decisions first, with "
+            "predict or by comparing scores with a threshold."
+        )
+
+
+def check_same_order(first: Any, other: Any, names: tuple[str, str]) -> None:
+    """Raise an error where two pandas objects have the same row labels in another order: rows are not aligned."""
+    kinds = (pd.DataFrame, pd.Series)
+    if not (isinstance(first, kinds) and isinstance(other, kinds) and len(first) == len(other)):
+        return
+    if first.index.equals(other.index) or not (first.index.is_unique and other.index.is_unique):
+        return
+    if first.index.isin(other.index).all():
+        raise ValueError(
+            f"The rows of {names[0]} and {names[1]} have the same labels in another order, and rows are taken by "
+            f"position: give {names[1]}.loc[{names[0]}.index]."
+        )
 
 
 def _check_masks(values: Any, name: str) -> None:

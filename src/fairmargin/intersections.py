@@ -3,11 +3,16 @@
 Cells with few people say little and cost a constraint each. Crossed groups of fewer than ``min_people`` people are
 put together into one, called "other (k groups)"; where even these are fewer than ``min_people`` together, the
 smallest of the remaining groups joins them. :func:`cross_groups` gives the result as columns for training.
+
+An attribute that is known as probabilities is crossed with known ones exactly: the probability of a cell is that of
+the group for the people who are in the cell's other groups, and zero for all others. How likely the combinations of
+two such attributes are does not follow from the probabilities of each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,6 +29,7 @@ __all__ = [
     "check_intersections",
     "cross",
     "cross_groups",
+    "cross_members",
     "merge_small",
     "with_intersections",
 ]
@@ -46,8 +52,8 @@ def cross_groups(sensitive_features: Any, intersections: Any = True, *, min_peop
     Parameters
     ----------
     sensitive_features : array, mapping, series or frame of shape (n, k)
-        At least two attributes with groups; numeric attributes are returned as they are. Attributes known as
-        probabilities (:class:`fairmargin.Membership`) cannot be crossed.
+        At least two attributes with groups; numeric attributes are returned as they are. One of those that are
+        crossed may be known as probabilities (:class:`fairmargin.Membership`).
     intersections : True or list of tuples of names, default=True
         True crosses all attributes with groups at once; a list says which to cross, e.g.
         ``[("sex", "race"), ("sex", "age")]``.
@@ -56,9 +62,10 @@ def cross_groups(sensitive_features: Any, intersections: Any = True, *, min_peop
 
     Returns
     -------
-    pandas.DataFrame
+    pandas.DataFrame or dict
         The columns given and a categorical column for each crossed attribute, ``"sex × race"``, with the index
-        given; for polars or pyarrow frames, a frame of that library.
+        given; for polars or pyarrow frames, a frame of that library. With an attribute that is known as
+        probabilities, a dict of columns and of :class:`fairmargin.Membership`.
 
     See Also
     --------
@@ -74,19 +81,18 @@ def cross_groups(sensitive_features: Any, intersections: Any = True, *, min_peop
     """
     check_count(min_people, "min_people")
     given = read_columns(sensitive_features)
-    known = [name for name, column in given if isinstance(column, Membership)]
-    if known:
-        raise ValueError(
-            f"The sensitive attribute {known[0]!r} is known as probabilities only and cannot be crossed; leave it "
-            f"out, and give it beside the result: {{**cross_groups(...), {known[0]!r}: membership}}."
-        )
     lengths = {name: len(column) for name, column in given}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"The sensitive attributes are of different numbers of people: {lengths}.")
+        raise ValueError(f"The sensitive attributes have different numbers of people: {lengths}.")
     sensitive = with_intersections(encode_sensitive(sensitive_features, groups=False), intersections, min_people)
-    columns = {name: column.array for name, column in given}
+    columns: dict[str, Any] = {name: getattr(column, "array", column) for name, column in given}
     for a in sensitive.attributes[len(given) :]:
-        columns[a.name] = pd.Categorical.from_codes(_codes(a), categories=pd.Index(a.categories))
+        if a.probabilities is not None:
+            columns[a.name] = Membership(a.probabilities, groups=a.categories, name=a.name)
+        else:
+            columns[a.name] = pd.Categorical.from_codes(_codes(a), categories=pd.Index(a.categories))
+    if any(isinstance(column, Membership) for column in columns.values()):
+        return columns
     index = sensitive_features.index if isinstance(sensitive_features, pd.DataFrame) else None
     return in_library_of(sensitive_features, pd.DataFrame(columns, index=index))
 
@@ -113,7 +119,8 @@ def with_intersections(sensitive: Sensitive, intersections: Any, min_people: int
     ----------
     sensitive : Sensitive
     intersections : bool or list of tuples of names
-        True crosses all attributes with groups; a list names which to cross.
+        True crosses all attributes with groups, without those known as probabilities if there are several of these;
+        a list names which to cross.
     min_people : int
         Size under which a crossed group is merged.
     """
@@ -121,10 +128,13 @@ def with_intersections(sensitive: Sensitive, intersections: Any, min_people: int
     if isinstance(intersections, bool | np.bool_):
         if not intersections:
             return sensitive
-        chosen = [tuple(a.name for a in sensitive.attributes if a.codes is not None)]
+        grouped = [a for a in sensitive.attributes if not a.is_numeric]
+        known = [a for a in grouped if a.probabilities is None]
+        is_one_unsure = len(grouped) - len(known) < 2
+        chosen = [tuple(a.name for a in (grouped if is_one_unsure or len(known) < 2 else known))]
     else:
         chosen = [tuple(pair) for pair in intersections]
-    crossed = [merge_small(cross(_named(sensitive, names)), min_people) for names in chosen]
+    crossed = [merge_small(cross_members(_named(sensitive, names)), min_people) for names in chosen]
     names = [a.name for a in (*sensitive.attributes, *crossed)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -142,6 +152,8 @@ def _named(sensitive: Sensitive, names: Sequence[str]) -> list[Attribute]:
         )
     if len(set(names)) < 2:
         raise ValueError("Intersections need at least two sensitive attributes with groups.")
+    if len(set(names)) < len(names):
+        raise ValueError(f"intersections names an attribute twice in {tuple(names)!r}.")
     return [by_name[name] for name in names]
 
 
@@ -161,10 +173,31 @@ def cross(attributes: Sequence[Attribute]) -> Attribute:
     return Attribute(_BETWEEN.join(a.name for a in attributes), tuple(categories), codes.astype(np.intp))
 
 
+def cross_members(attributes: Sequence[Attribute]) -> Attribute:
+    """Return the combinations of groups that occur, as probabilities where one attribute is known as these only."""
+    unsure = [a.name for a in attributes if a.probabilities is not None]
+    if not unsure:
+        return cross(attributes)
+    if len(unsure) > 1:
+        raise ValueError(
+            f"The sensitive attributes {unsure[0]!r} and {unsure[1]!r} are both known as probabilities only, from "
+            "which those of their combinations do not follow; give a Membership of the combinations, or cross one of "
+            "them at a time."
+        )
+    n_people = [len(_codes(a)) for a in attributes if a.probabilities is None]  # numbers are refused
+    table = np.ones((n_people[0], 1))
+    for a in attributes:
+        table = (table[:, :, None] * a.members()[:, None, :]).reshape(len(table), -1)
+    cells = [_BETWEEN.join(map(str, cell)) for cell in product(*(a.categories for a in attributes))]
+    found = np.flatnonzero(table.any(axis=0))
+    name = _BETWEEN.join(a.name for a in attributes)
+    return Attribute(name, tuple(cells[k] for k in found), probabilities=table[:, found])
+
+
 def merge_small(attribute: Attribute, min_people: int) -> Attribute:
-    """Return the attribute with its groups of fewer than ``min_people`` people put together."""
-    codes = _codes(attribute)
-    people = np.bincount(codes, minlength=len(attribute.categories))
+    """Return the attribute with its groups of fewer than ``min_people`` (expected) people put together."""
+    table = attribute.probabilities
+    people = attribute.group_weights(np.ones(len(_codes(attribute) if table is None else table)))
     order = np.argsort(people, kind="stable")
     merged = int(np.count_nonzero(people < min_people))
     if merged == 0:
@@ -180,7 +213,10 @@ def merge_small(attribute: Attribute, min_people: int) -> Attribute:
     position = np.full(len(people), len(kept))
     position[kept] = np.arange(len(kept))
     categories = (*(attribute.categories[k] for k in kept), f"other ({merged} groups)")
-    return Attribute(attribute.name, categories, position[codes].astype(np.intp))
+    if table is not None:
+        joined = np.column_stack([table[:, kept], table[:, order[:merged]].sum(axis=1)])
+        return Attribute(attribute.name, categories, probabilities=joined)
+    return Attribute(attribute.name, categories, position[_codes(attribute)].astype(np.intp))
 
 
 def _codes(attribute: Attribute) -> NDArray[np.intp]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.inputs import check_container
+from fairmargin.inputs import check_container, describe_type
 
 __all__ = ["Membership", "probabilities_refused"]
 
@@ -40,7 +40,7 @@ class Membership:
 
     See Also
     --------
-    cross_groups : Crosses groups that are known.
+    cross_groups : Crosses attributes; one of them may be known as probabilities.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Membership:
         if hasattr(probabilities, "columns") and groups is None:
             groups = list(probabilities.columns)
         check_container(probabilities, "probabilities")
-        self.probabilities = _checked(np.asarray(probabilities, dtype=float))
+        self.probabilities = _checked(_as_numbers(probabilities))
         width = self.probabilities.shape[1]
         self.groups = tuple(range(width)) if groups is None else tuple(groups)
         self.name = name
@@ -80,6 +80,14 @@ def probabilities_refused(name: str, what: str) -> ValueError:
         f"The sensitive attribute {name!r} is known as probabilities only, and {what} counts the people of each "
         "group; use positive_rates, whose membership_error is what not knowing the groups adds to the error."
     )
+
+
+def _as_numbers(probabilities: Any) -> Array:
+    try:
+        return np.asarray(probabilities, dtype=float)
+    except (TypeError, ValueError):  # text, or a sparse matrix, of which numpy makes a single object
+        kind = describe_type(probabilities)
+        raise ValueError(f"Membership probabilities must be a dense table of numbers; {kind} is not one.") from None
 
 
 def _checked(table: Array) -> Array:

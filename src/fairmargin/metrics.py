@@ -8,9 +8,10 @@ compares groups within each stratum only, and the worst stratum decides; ``inter
 too (:mod:`fairmargin.intersections`).
 
 A group without people (or without weight) has no rate: it is left out of comparisons, and its rate in the table of
-:func:`positive_rates` is nan. Where nobody at all gets the positive decision, ratios are 0/0: the functions return
-``zero_division``, by default 100 (all groups are treated alike) with an ``UndefinedMetricWarning``. If one group has
-no positive decision and another has one, the ratio is 0.
+:func:`positive_rates` is nan. Where that is because of the labels or strata of its people, an
+``UndefinedMetricWarning`` names it. Where nobody at all gets the positive decision, ratios are 0/0: the functions
+return ``zero_division``, by default 100 (all groups are treated alike) with an ``UndefinedMetricWarning``. If one
+group has no positive decision and another has one, the ratio is 0.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from fairmargin.caller import warn
 from fairmargin.decisions import GroupCounts, count_groups, highest_difference, least_ratio
 from fairmargin.frames import in_library_of
-from fairmargin.inputs import check_container, check_labels
+from fairmargin.inputs import check_container, check_labels, check_same_order
 from fairmargin.intersections import with_intersections
 from fairmargin.notions import Condition, Notion, compare, get_notion
 from fairmargin.sensitive import Sensitive, encode_sensitive
@@ -105,6 +106,7 @@ def p_rule(
     asked = _Asked(notion, strata, intersections)
     counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label, min_people, asked)
     reached = float(least_ratio(counts, method))
+    _warn_of_empty(counts, asked)
     return _nobody_accepted(counts, zero_division) if math.isnan(reached) else reached
 
 
@@ -148,7 +150,9 @@ def cv_score(
     """
     asked = _Asked(notion, strata, intersections)
     counts = _counts(y_true, y_pred, sensitive_features, sample_weight, pos_label, min_people, asked)
-    return float(highest_difference(counts, method))
+    found = float(highest_difference(counts, method))
+    _warn_of_empty(counts, asked)
+    return found
 
 
 def positive_rates(
@@ -299,6 +303,8 @@ def _counts(
     if y_true is not None:
         check_labels(y_true, "y_true")
         check_consistent_length(y_true, decisions)
+    for labels, name in ((y_true, "y_true"), (y_pred, "y_pred")):
+        check_same_order(labels, sensitive_features, (name, "sensitive_features"))
     label = _positive_label(y_true, decisions, pos_label)
     positive = (decisions == label).astype(float)
     sensitive = encode_sensitive(sensitive_features, len(positive), groups=False)
@@ -307,6 +313,24 @@ def _counts(
     least = check_count(min_people, "min_people")
     conditions = asked.conditions(y_true, positive, label, sensitive)
     return [count_groups(a, positive, weight, least, c) for c in conditions for a in sensitive.attributes]
+
+
+def _warn_of_empty(counts: list[GroupCounts], asked: _Asked) -> None:
+    """Warn of groups in which nobody counts, under a notion about labels or within strata: they have no rate."""
+    notion = get_notion(asked.notion)
+    if not notion.needs_labels and asked.strata is None:
+        return
+    empty = [
+        f"{c.name}={c.categories[k]!r} among {c.among or notion.people}"
+        for c in counts
+        for k in np.flatnonzero(c.weight == 0)
+    ]
+    if empty:
+        warn(
+            f"The notion {notion.name!r} has no rate where nobody counts, in {'; '.join(empty)}: left out of the "
+            "comparison.",
+            UndefinedMetricWarning,
+        )
 
 
 def _weights(sample_weight: Any, like: Array) -> Array:
@@ -326,14 +350,19 @@ def _positive_label(y_true: Any, decisions: NDArray[Any], pos_label: Any) -> Any
     if pos_label is not None:
         # Zeros alone are decisions too: nobody got the 1.
         if pos_label not in labels and not (pos_label == 1 and labels <= {-1, 0}):
-            known = ", ".join(sorted(map(repr, labels)))
-            raise ValueError(f"pos_label={pos_label!r} is not among the labels, which are {known}.")
+            raise ValueError(f"pos_label={pos_label!r} is not among the labels, which are {_listed(labels)}.")
         return pos_label
     if (1 in labels and labels <= {-1, 0, 1}) or labels in ({0}, {-1}):
         return 1
     if len(labels) == 2:
         return favourable_class(np.array(sorted(labels)), None)
-    raise ValueError(f"Cannot tell which of the labels {sorted(map(str, labels))} is positive; give pos_label.")
+    raise ValueError(f"Cannot tell which of the labels {_listed(labels)} is positive; give pos_label.")
+
+
+def _listed(labels: set[Any]) -> str:
+    """Return some labels as text."""
+    shown = sorted(map(repr, labels))
+    return ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "")
 
 
 def _rates_table(counts: GroupCounts, several: bool) -> pd.DataFrame:

@@ -27,9 +27,9 @@ def names_arguments(method: Callable[Concatenate[Any, P], T]) -> Callable[Concat
     @wraps(method)
     def checked(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         meant = [name for name in required if name not in kwargs] if passes_on else known
-        for name in kwargs:
+        for name in (name for name in kwargs if name not in known):
             near = difflib.get_close_matches(name, meant, n=1)
-            if name not in known and (near or not passes_on):
+            if near or not passes_on:
                 hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}."
                 raise TypeError(f"{type(self).__name__}.{method.__name__}() takes no argument {name!r}; {hint}")
         return method(self, *args, **kwargs)

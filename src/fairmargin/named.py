@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Generic, TypeVar
 
-__all__ = ["Named", "Registry"]
+__all__ = ["Named", "Registry", "import_modules"]
 
 T = TypeVar("T", bound="Named")
 
 
 class Named:
-    """An immutable object with a name, equal to another of its class with the same parameters."""
+    """An immutable object with a name, equal to another of its class with the same parameters.
+
+    Parameters are kept in attributes of their names.
+    """
 
     name: str = ""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -31,7 +37,16 @@ class Registry(Generic[T]):
         self._kinds: dict[str, type[T]] = {}
 
     def register(self, kind: type[T]) -> type[T]:
-        """Make a class known under its ``name``; a class decorator."""
+        """Make a class known under its ``name``; a class decorator.
+
+        A module may define its class anew; the name of another module's class is refused, as of a copied file.
+        """
+        known = self._kinds.setdefault(kind.name, kind)
+        if known.__module__ != kind.__module__:
+            raise ValueError(
+                f"{kind.__module__}.{kind.__name__} has the name {kind.name!r}, which is that of "
+                f"{known.__module__}.{known.__name__}; give it another."
+            )
         self._kinds[kind.name] = kind
         return kind
 
@@ -50,3 +65,9 @@ class Registry(Generic[T]):
     def names(self) -> list[str]:
         """All names, sorted."""
         return sorted(self._kinds)
+
+
+def import_modules(package: str, path: Iterable[str]) -> None:
+    """Import every module of a package, given by its name and ``__path__``, so that what they register is known."""
+    for module in iter_modules(path):
+        import_module(f"{package}.{module.name}")

@@ -80,10 +80,10 @@ def _share(counts: Array, weights: Array, chosen: NDArray[np.bool_], log_odds: f
 
 def _root(function: Callable[[float], float]) -> float:
     """Return the root of a monotone function of the logarithm of an odds ratio."""
-    reach = 1.0
-    while function(-reach) * function(reach) > 0.0:
-        reach *= 2.0
-    return float(brentq(function, -reach, reach, xtol=1e-12))
+    end = 1.0
+    while function(-end) * function(end) > 0.0:
+        end *= 2.0
+    return float(brentq(function, -end, end, xtol=1e-12))
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class CommonOdds:
     p_equal: float | None = None
 
 
-def mantel_haenszel(tables: Sequence[TwoByTwo], confidence: float = 0.95) -> CommonOdds:
+def mantel_haenszel(tables: Sequence[tuple[float, float, float, float]], confidence: float = 0.95) -> CommonOdds:
     """Pool tables of several strata; those with nobody on a side are left out."""
     used = np.array([t for t in tables if min(t[1], t[3]) > 0], dtype=float).reshape(-1, 4)
     a, n, c, m = used.T
@@ -168,8 +168,8 @@ def _common_ratio(a: Array, n: Array, c: Array, m: Array, quantile: float) -> _L
 
 def _around(value: float, variance: float, quantile: float) -> tuple[float, float, float]:
     """Return a ratio and its limits from the variance of its logarithm."""
-    reach = quantile * math.sqrt(variance)
-    return value, value * math.exp(-reach), value * math.exp(reach)
+    half = quantile * math.sqrt(variance)
+    return value, value * math.exp(-half), value * math.exp(half)
 
 
 def _breslow_day(a: Array, n: Array, c: Array, m: Array, odds: float | None) -> float | None:

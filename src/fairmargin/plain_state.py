@@ -19,7 +19,7 @@ _MARK = "stands for"
 
 
 class PlainState:
-    """Mixin of estimators: their state holds no pandas object."""
+    """Mixin of estimators and of what they hold: their state holds no pandas object."""
 
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()

@@ -46,6 +46,18 @@ Status = Literal["solved", "inaccurate", "iteration limit", "separable", "infeas
 # the rounding of float64, and far below any covariance or margin that matters.
 ROUNDING_ROOM = 1e-10
 
+# Cached properties of a problem that do not depend on its rows of A and their bounds; some are sums over all rows.
+_OF_OBJECTIVE = (
+    "_can_vanish",
+    "_least_unit",
+    "at_zero",
+    "inverse_ridge",
+    "lever",
+    "total_weight",
+    "trivial_bound",
+    "unpenalised",
+)
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -92,8 +104,10 @@ class Certificate:
 class Solution:
     """What a solver returns: the point, its multipliers and their proof.
 
-    ``scores`` (N,) are ``Xa theta``. ``alpha`` (N,), the dual variables ``c_i a_i``, and ``multipliers`` (K,), one
-    per row of ``A``, prove the dual bound. ``hessian`` (p, p), where known, is that of ``L`` near the point.
+    ``scores`` (N,) are ``Xa theta``; if the status is "solved", they are the product itself and the objective is
+    computed from them, rather than updated from step to step. ``alpha`` (N,), the dual variables ``c_i a_i``, and
+    ``multipliers`` (K,), one per row of ``A``, prove the dual bound. ``hessian`` (p, p), where known, is that of
+    ``L`` near the point.
     """
 
     theta: Array
@@ -172,16 +186,17 @@ class Problem:
 
     def with_bounds(self, lower: Array, upper: Array) -> Problem:
         """Return the same problem under other bounds."""
-        return replace(self, lower=np.asarray(lower, float), upper=np.asarray(upper, float))
+        return self.with_rows(self.rows, np.asarray(lower, float), np.asarray(upper, float))
 
     def unconstrained(self) -> Problem:
         """Return the problem without its rows."""
-        p = self.rows.shape[1]
-        return replace(self, rows=np.empty((0, p)), lower=np.empty(0), upper=np.empty(0))
+        return self.with_rows(np.empty((0, self.rows.shape[1])), np.empty(0), np.empty(0))
 
     def with_rows(self, rows: Array, lower: Array, upper: Array) -> Problem:
-        """Return the problem under these rows only."""
-        return replace(self, rows=rows, lower=lower, upper=upper)
+        """Return the problem under these rows only; what the objective alone decides is computed once for all."""
+        bounded = replace(self, rows=rows, lower=lower, upper=upper)
+        vars(bounded).update({name: getattr(self, name) for name in _OF_OBJECTIVE})
+        return bounded
 
     def take(self, index: NDArray[np.intp]) -> Problem:
         """Return the problem on some of the rows of X, weighted up to the same total."""
@@ -198,6 +213,11 @@ class Problem:
         if design is None:
             return None
         return replace(self, design=design, y=self.y.astype(np.float32), weight=self.weight.astype(np.float32))
+
+    @cached_property
+    def lever(self) -> Array:
+        """``-c_i y_i``, (N,): what slopes of losses are multiplied by to pull at the scores."""
+        return -self.weight * self.y
 
     @cached_property
     def inverse_ridge(self) -> Array:
@@ -242,6 +262,11 @@ class Problem:
         """
         size, least = self._room_at_zero
         return ROUNDING_ROOM * (size @ np.abs(theta)) + least
+
+    def attained(self, theta: Array) -> Array:
+        """Return ``|A theta|``, exactly zero where it is rounding: as bounds, such numbers would only mislead."""
+        value = np.abs(self.rows @ theta)
+        return np.where(value <= self.room(theta), 0.0, value)
 
     @cached_property
     def _room_at_zero(self) -> tuple[Array, Array]:
@@ -404,8 +429,8 @@ def largest(missed: Array) -> float:
 
 def support(lower: Array, upper: Array, multipliers: Array) -> float:
     """Return ``sum_k (upper_k nu_k^+ - lower_k nu_k^-)``, where ``0 * inf`` counts as 0."""
-    pushed = np.flatnonzero(multipliers)
-    if not len(pushed):
+    pushed = multipliers != 0
+    if not pushed.any():
         return 0.0
-    nu = multipliers[pushed]
-    return float(np.where(nu > 0, upper[pushed], lower[pushed]) @ nu)
+    bound = np.where(multipliers > 0, upper, lower)
+    return float(bound @ multipliers) if pushed.all() else float(bound[pushed] @ multipliers[pushed])

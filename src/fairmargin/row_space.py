@@ -14,7 +14,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from fairmargin.design import column_moments
+from fairmargin.design import check_sizes, column_moments
 
 __all__ = ["GramReduction", "Reduction", "reduce_few_rows", "reduce_rank", "reduce_wide"]
 
@@ -23,12 +23,17 @@ Array = NDArray[np.float64]
 _LEAST_EIGENVALUE = 1e-5  # of X X', relative to the largest, for which its coordinates have eleven digits
 _SMALL_ENTRIES = 1 << 21  # of a sparse matrix that may be written out: 16 MB
 _BLOCK_BYTES = 1 << 22  # of the rows that are added to a triangular factor at a time
+# Without a penalty a certificate reaches some ten units of each coefficient, while the optimum may be as far as the
+# inverse of the least singular value of columns of unit norm: from here on it would miss a hundred times its gap.
+_INDEPENDENT = 1e-3
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """Features ``F = X Q`` in an orthonormal basis ``Q`` (d, r) of the row space: ``w = Q beta``, ``|w| =
-    |beta|``."""
+    """Features ``F = X Q`` in a basis ``Q`` (d, r) of the row space: ``w = Q beta``.
+
+    Under a penalty the basis is orthonormal, so that ``|w| = |beta|``.
+    """
 
     features: Array
     basis: Array
@@ -78,16 +83,39 @@ def reduce_few_rows(X: Any) -> Reduction | GramReduction | None:
 
 
 def reduce_rank(X: Any, fit_intercept: bool) -> Reduction | None:
-    """Rewrite a matrix with dependent columns in as many coordinates as its rank; None if they are independent.
+    """Rewrite a matrix with (nearly) dependent columns in as many coordinates as its rank; None if they are not.
 
-    Without a penalty, dependent columns leave the coefficients undetermined. In these coordinates they are
-    determined, and ``w = Q beta`` is the one of least norm among all that give the same scores. With an intercept
-    the row space is that of the centred columns: a constant column is the intercept once more and gets a
-    coefficient of zero.
+    Without a penalty, dependent columns leave the coefficients undetermined, and nearly dependent ones leave them to
+    differences that no gradient shows. In these coordinates, whose features are orthogonal, they are determined, and
+    ``w = Q beta`` is the one of least norm among all that give the same scores. With an intercept the row space is
+    that of the centred columns: a constant column is the intercept once more and gets a coefficient of zero.
 
     The rank is decided on columns of unit norm, as ``numpy.linalg.matrix_rank`` does, from the triangular factor of
     a QR decomposition taken block by block.
     """
+    n, d = X.shape
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+        R, mean = _triangular_factor(X, fit_intercept)
+        norm = np.sqrt(np.einsum("ij,ij->j", R, R))
+    check_sizes(norm)
+    # Centring leaves rounding of the size of the mean: a column with no more than that is constant.
+    rounding = max(n, d) * np.finfo(float).eps
+    norm = np.where(norm <= rounding * (norm + np.sqrt(n) * np.abs(mean)), 0.0, norm)
+    used = norm > 0
+    _, values, Vt = scipy.linalg.svd(R / np.where(used, norm, np.inf), full_matrices=False, check_finite=False)
+    rank = int(np.sum(values > rounding * values.max(initial=0.0)))
+    if rank == d and values[-1] >= _INDEPENDENT * values[0]:
+        return None
+    # Features of unit spread, orthogonal to each other.
+    basis = (Vt[:rank] / np.where(used, norm, np.inf)).T * (np.sqrt(n) / values[:rank])
+    if rank < d:  # the row space of X is that of the scaled columns, scaled back
+        rows = scipy.linalg.qr((Vt[:rank] * norm).T, mode="economic", check_finite=False)[0]
+        basis = rows @ (rows.T @ basis)
+    return Reduction(np.ascontiguousarray(X @ basis), basis)
+
+
+def _triangular_factor(X: Any, fit_intercept: bool) -> tuple[Array, Array]:
+    """Return the factor R of a QR decomposition of the columns, centred if there is an intercept, and their means."""
     n, d = X.shape
     mean = column_moments(X)[0] if fit_intercept else np.zeros(d)
     R = np.empty((0, d))
@@ -96,15 +124,4 @@ def reduce_rank(X: Any, fit_intercept: bool) -> Reduction | None:
         part = X[start : start + size]
         part = np.asarray(part.toarray() if sp.issparse(part) else part, dtype=np.float64) - mean
         R = scipy.linalg.qr(np.vstack([R, part]), mode="r", check_finite=False)[0][:d]
-    norm = np.sqrt(np.einsum("ij,ij->j", R, R))
-    # Centring leaves rounding of the size of the mean: a column with no more than that is constant.
-    rounding = max(n, d) * np.finfo(float).eps
-    norm = np.where(norm <= rounding * (norm + np.sqrt(n) * np.abs(mean)), 0.0, norm)
-    scaled = R / np.where(norm > 0, norm, np.inf)
-    _, values, Vt = scipy.linalg.svd(scaled, full_matrices=False, check_finite=False)
-    rank = int(np.sum(values > rounding * values.max(initial=0.0)))
-    if rank == d:
-        return None
-    # The row space of X is that of the scaled columns, scaled back.
-    basis = scipy.linalg.qr((Vt[:rank] * norm).T, mode="economic", check_finite=False)[0]
-    return Reduction(np.ascontiguousarray(X @ basis), basis)
+    return R, mean

@@ -31,6 +31,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from fairmargin.decisions import RULES
 from fairmargin.exceptions import InfeasibleError
+from fairmargin.formatting import with_article
 from fairmargin.inputs import check_container
 from fairmargin.sensitive import encode_sensitive
 from fairmargin.tolerances import HAIR
@@ -372,8 +373,8 @@ def _program(
             f"No {k} people keep all bounds on {', '.join(repr(a.name) for a in attributes)} together; those on each "
             "attribute alone can be kept. Loosen one of them."
             if ratio is None or len(attributes) > 1
-            else f"No {k} people of {attributes[0].name!r} keep a {100 * ratio:g}%-rule between all pairs of groups "
-            "within the other bounds; choose another k, or a lower one."
+            else f"No {k} people of {attributes[0].name!r} keep {with_article(f'{100 * ratio:g}%-rule')} between all "
+            "pairs of groups within the other bounds; choose another k, or a lower one."
         )
     if found.x is None:
         raise RuntimeError(f"HiGHS found no selection: {found.message}")

@@ -7,9 +7,9 @@ Every column keeps its attribute and category, by which all results are labelled
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import narwhals as nw
@@ -22,6 +22,7 @@ from fairmargin.inputs import check_container
 from fairmargin.membership import Membership
 
 __all__ = [
+    "FEW_NUMBERS",
     "MAX_GROUPS",
     "MISSING_GROUP",
     "NUMERIC",
@@ -30,13 +31,17 @@ __all__ = [
     "centre",
     "encode_groups",
     "encode_sensitive",
+    "label_index",
     "read_columns",
+    "warn_of_codes",
 ]
 
 Array = NDArray[np.float64]
 
 MISSING_GROUP = "(missing)"  # the group of the people whose attribute is not known
 NUMERIC = "(numeric)"  # stands for the category of a numeric attribute
+FEW_NUMBERS = 10  # different whole numbers up to which they look like codes of groups
+_FEW_NAMES = 5  # different texts up to which a list of the wrong length looks like names of columns
 MAX_GROUPS = 256  # in training: more than there are countries; every group adds a dense column of N numbers
 
 
@@ -95,6 +100,24 @@ class Attribute:
             return self.probabilities
         return (np.asarray(self.codes)[:, None] == np.arange(len(self.categories))).astype(float)
 
+    def group_sizes(self, counts: NDArray[np.bool_] | None = None) -> NDArray[Any]:
+        """Return the number of people in each group who count, by default of all; expected ones of probabilities."""
+        table = self.probabilities
+        if table is not None:
+            return self.group_weights(np.ones(len(table)) if counts is None else counts.astype(float))
+        codes = np.asarray(self.codes)
+        if counts is None:
+            return np.bincount(codes, minlength=len(self.categories))
+        if len(self.categories) > codes.itemsize:  # masks would take more memory than the codes
+            return np.bincount(codes[counts], minlength=len(self.categories))
+        return np.array([np.count_nonzero(counts & mask) for mask in self._masks], dtype=np.intp)
+
+    @cached_property
+    def _masks(self) -> list[NDArray[np.bool_]]:
+        """Who is in which group."""
+        codes = np.asarray(self.codes)
+        return [codes == g for g in range(len(self.categories))]
+
     def group_weights(self, weight: Array) -> Array:
         """Return the sum of weights (N,) over each group, (G,); a person of several groups counts by probability."""
         if self.probabilities is not None:
@@ -117,11 +140,7 @@ class Sensitive:
     @cached_property
     def index(self) -> pd.MultiIndex:
         """The labels as a pandas index."""
-        names, categories = zip(*self.labels, strict=True)
-        if len(set(names)) == 1:  # faster than from_tuples
-            levels, codes = [list(names[:1]), list(categories)], [[0] * len(categories), range(len(categories))]
-            return pd.MultiIndex(levels, codes, names=["attribute", "category"], verify_integrity=False)
-        return pd.MultiIndex.from_tuples(self.labels, names=["attribute", "category"])
+        return label_index(self.labels)
 
     def columns(self) -> Array:
         """Return all columns, shape (N, K)."""
@@ -140,6 +159,18 @@ class Sensitive:
         return Sensitive(tuple(a.take(rows) for a in self.attributes))
 
 
+def label_index(labels: Sequence[tuple[Any, ...]]) -> pd.MultiIndex:
+    """Return labels (attribute, category, and the condition ``among`` where there are several) as a pandas index."""
+    kinds = tuple(type(value) for label in labels for value in label)
+    return _make_index(tuple(labels), kinds).copy()
+
+
+@lru_cache(maxsize=32)  # fits on the same people have the same labels, and making their index takes a millisecond
+def _make_index(labels: tuple[tuple[Any, ...], ...], kinds: tuple[type, ...]) -> pd.MultiIndex:
+    """Return the index; ``kinds`` tells apart labels that are equal, as 1 and True are."""
+    return pd.MultiIndex.from_tuples(labels, names=["attribute", "category", "among"][: len(labels[0])])
+
+
 def centre(columns: Array, weight: Array | None) -> Array:
     """Return columns (N, K) less their (weighted) means.
 
@@ -150,12 +181,14 @@ def centre(columns: Array, weight: Array | None) -> Array:
     return columns
 
 
-def read_columns(sensitive_features: Any) -> list[tuple[str, Any]]:
+def read_columns(
+    sensitive_features: Any, make_series: Callable[[Any], pd.Series] = pd.Series
+) -> list[tuple[str, Any]]:
     """Return ``(name, values)`` of each column of an array, frame, series, mapping or list."""
     if isinstance(sensitive_features, Membership):
         return [(sensitive_features.name, sensitive_features)]
     if isinstance(sensitive_features, Mapping):
-        return [(str(name), _read_values(name, values)) for name, values in sensitive_features.items()]
+        return [(str(name), _read_values(name, values, make_series)) for name, values in sensitive_features.items()]
     if isinstance(sensitive_features, pd.DataFrame):  # by position: names may be numbers
         return [(str(name), sensitive_features.iloc[:, k]) for k, name in enumerate(sensitive_features.columns)]
     native = nw.from_native(sensitive_features, pass_through=True, allow_series=True)
@@ -165,17 +198,17 @@ def read_columns(sensitive_features: Any) -> list[tuple[str, Any]]:
         return [(str(name), _as_pandas(native[name])) for name in native.columns]
     if isinstance(native, nw.Series):
         return [(str(native.name) if native.name not in (None, "") else "sensitive", _as_pandas(native))]
-    return _read_array(sensitive_features)
+    return _read_array(sensitive_features, make_series)
 
 
-def _read_values(name: Any, values: Any) -> Any:
+def _read_values(name: Any, values: Any, make_series: Callable[[Any], pd.Series]) -> Any:
     if isinstance(values, Membership):
         return values
     check_container(values, f"The sensitive attribute {name!r}")
-    return pd.Series(values)
+    return make_series(values)
 
 
-def _read_array(sensitive_features: Any) -> list[tuple[str, Any]]:
+def _read_array(sensitive_features: Any, make_series: Callable[[Any], pd.Series]) -> list[tuple[str, Any]]:
     check_container(sensitive_features, "sensitive_features")
     # Rows of mixed types must not become text: an age in a list of lists stays a number.
     nested = isinstance(sensitive_features, list | tuple) and any(
@@ -185,10 +218,16 @@ def _read_array(sensitive_features: Any) -> list[tuple[str, Any]]:
     if values.ndim > 2:
         raise ValueError(f"sensitive_features must have one or two dimensions, got {values.ndim}.")
     if values.ndim == 1:
-        return [("sensitive", pd.Series(values))]
+        return [("sensitive", make_series(values))]
     if values.shape[1] == 1:
-        return [("sensitive", pd.Series(values[:, 0]))]
-    return [(f"sensitive_{k}", pd.Series(values[:, k])) for k in range(values.shape[1])]
+        return [("sensitive", make_series(values[:, 0]))]
+    return [(f"sensitive_{k}", make_series(values[:, k])) for k in range(values.shape[1])]
+
+
+def _keep_objects(values: Any) -> pd.Series:
+    """Return a series, of objects where pandas would copy text: that takes longer than to find its categories."""
+    is_array = isinstance(values, np.ndarray) and values.dtype.kind in "OU"
+    return pd.Series(values, dtype=object if is_array else None)
 
 
 def _as_pandas(column: nw.Series[Any]) -> pd.Series:
@@ -208,7 +247,7 @@ def encode_sensitive(sensitive_features: Any, n_people: int | None = None, *, gr
     groups : bool
         Whether each attribute must have at least two values (training) or may have one (reporting).
     """
-    columns = read_columns(sensitive_features)
+    columns = read_columns(sensitive_features, _keep_objects)
     if not columns:
         raise ValueError("sensitive_features has no column; give at least one sensitive attribute.")
     names = [name for name, _ in columns]
@@ -217,13 +256,25 @@ def encode_sensitive(sensitive_features: Any, n_people: int | None = None, *, gr
     attributes = []
     for name, column in columns:
         if n_people is not None and len(column) != n_people:
-            raise ValueError(f"sensitive_features has {len(column)} rows, but there are {n_people} people in X.")
+            raise ValueError(
+                f"sensitive_features has {len(column)} rows, but there are {n_people} people in X"
+                f"{_hint_at_names(sensitive_features)}."
+            )
         attributes.append(_encode_attribute(name, column, groups))
     return Sensitive(tuple(attributes))
 
 
-def encode_groups(given: Any, n_people: int, what: str) -> list[Attribute]:
-    """Read columns of groups, numbers too, called ``what`` in messages."""
+def _hint_at_names(given: Any) -> str:
+    """Return what to do if a few different texts were given, which look like names of columns."""
+    few = isinstance(given, list | tuple) and len(given) <= _FEW_NAMES and all(isinstance(g, str) for g in given)
+    return "; give the values of the columns, not their names" if few and len(set(given)) == len(given) else ""
+
+
+def encode_groups(given: Any, n_people: int, what: str, *, many: bool = False) -> list[Attribute]:
+    """Read columns of groups, numbers too, called ``what`` in messages.
+
+    There may be 256 groups; ``many`` allows more unless they are numbers, which look like measurements.
+    """
     found = []
     for name, column in read_columns(given):
         if isinstance(column, Membership):
@@ -234,7 +285,7 @@ def encode_groups(given: Any, n_people: int, what: str) -> list[Attribute]:
         if np.count_nonzero(column.array.isna()):
             raise ValueError(f"{what} has missing values (nan) in {name!r}; make 'unknown' a value of its own.")
         categories, codes = _factorise(column)
-        if len(categories) > MAX_GROUPS:
+        if len(categories) > MAX_GROUPS and (not many or _is_number(column)):
             raise ValueError(
                 f"{what} has {len(categories)} different values in {name!r}, more than {MAX_GROUPS}; merge some, or "
                 "cut numbers into groups (e.g. with pandas.cut)."
@@ -255,24 +306,42 @@ def _encode_membership(name: str, table: Membership, groups: bool) -> Attribute:
 def _encode_attribute(name: str, column: pd.Series | Membership, groups: bool) -> Attribute:
     if isinstance(column, Membership):
         return _encode_membership(name, column, groups)
-    missing = np.count_nonzero(column.array.isna())
+    column = _plain_values(name, column)
+    numeric = _encode_numbers(name, column) if _is_number(column) else None
+    return _encode_categories(name, column, groups) if numeric is None else numeric
+
+
+def _plain_values(name: str, column: pd.Series) -> pd.Series:
+    """Return a column of the type that its values have; raise where some are missing or complex."""
+    is_text = column.dtype == object and pd.api.types.infer_dtype(column, skipna=False) == "string"
+    missing = 0 if is_text else np.count_nonzero(column.array.isna())
     if missing:
         raise ValueError(
             f"The sensitive attribute {name!r} is missing (nan) for {missing} people; "
             "fill it in, or make 'unknown' a value of its own."
         )
-    if column.dtype == object:
+    if column.dtype == object and not is_text:
         column = column.infer_objects()
     if pd.api.types.is_complex_dtype(column):
         raise ValueError(f"The sensitive attribute {name!r} holds complex numbers; give groups or real numbers.")
-    if _is_number(column):
-        values = column.to_numpy(dtype=float)
-        if not np.all(np.isfinite(values)):
-            raise ValueError(f"The sensitive attribute {name!r} has infinite values.")
-        distinct = np.unique(values)
-        if len(distinct) > 2:
-            _warn_of_codes(name, column, len(distinct))
-            return Attribute(name, values=values)
+    return column
+
+
+def _encode_numbers(name: str, column: pd.Series) -> Attribute | None:
+    """Return a numeric attribute; None for at most two different numbers, which are groups."""
+    values = column.to_numpy(dtype=float)
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"The sensitive attribute {name!r} has infinite values.")
+    distinct = np.unique(values)
+    if len(distinct) <= 2:
+        return None
+    if pd.api.types.is_integer_dtype(column):
+        warn_of_codes(name, len(distinct))
+    return Attribute(name, values=values)
+
+
+def _encode_categories(name: str, column: pd.Series, groups: bool) -> Attribute:
+    """Return an attribute with groups; ``groups`` says whether there must be at least two, and not too many."""
     try:
         categories, codes = _factorise(column)
     except TypeError:  # unhashable values
@@ -294,9 +363,9 @@ def _is_number(column: pd.Series) -> bool:
     return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
 
 
-def _warn_of_codes(name: str, column: pd.Series, distinct: int) -> None:
+def warn_of_codes(name: str, distinct: int) -> None:
     """Warn of a handful of whole numbers, which may be codes of categories: their covariance would mean little."""
-    if pd.api.types.is_integer_dtype(column) and distinct <= 10:
+    if distinct <= FEW_NUMBERS:
         warn(
             f"The sensitive attribute {name!r} holds {distinct} different whole numbers and is treated as a "
             "number; if they are codes of groups, convert the column to strings or to a categorical.",
@@ -313,7 +382,7 @@ def _factorise(column: pd.Series) -> tuple[tuple[Any, ...], NDArray[np.intp]]:
             return tuple(known), codes
         return tuple(c for c, used in zip(known, occurs, strict=True) if used), (np.cumsum(occurs) - 1)[codes]
     codes, categories = pd.factorize(column, sort=False)
-    found = list(pd.Index(categories).tolist())
+    found = [str(c) if isinstance(c, str) else c for c in pd.Index(categories).tolist()]  # numpy has text of its own
     order = sorted(range(len(found)), key=lambda k: _sort_key(found[k]))
     rank = np.empty(len(found), dtype=np.intp)
     rank[order] = np.arange(len(found))

@@ -9,14 +9,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
+from fairmargin.constraints import (
+    Constraint,
+    CovarianceBound,
+    CovariancePenalty,
+    IndividualLossBound,
+    LossBound,
+    PerformanceBound,
+    PRuleBound,
+)
+from fairmargin.constraints.base import with_defaults
 from fairmargin.notions import Condition, Notion, get_notion
-from fairmargin.penalty import CovariancePenalty
-from fairmargin.performance import PerformanceBound
 
-__all__ = ["Several", "SeveralNotions", "as_constraint", "has_rule", "main_constraint", "notion_of"]
+__all__ = [
+    "FOR_TWO",
+    "Several",
+    "SeveralNotions",
+    "as_constraint",
+    "has_rule",
+    "main_constraint",
+    "notion_of",
+    "rule_to_test",
+]
 
-_COMBINED = (CovarianceBound, CovariancePenalty, LossBound, IndividualLossBound, PerformanceBound, PRuleBound)
+# What classifiers of two classes take, alone or in a list.
+FOR_TWO = (CovarianceBound, CovariancePenalty, LossBound, IndividualLossBound, PerformanceBound, PRuleBound)
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,6 +52,8 @@ class Several(Constraint):
 
     "Unconstrained" keeps its meaning in all of them: the classifier without any constraint.
 
+    A rule with a ``confidence`` is tested on people set aside; the other constraints hold for those trained on.
+
     Parameters
     ----------
     constraints : sequence of Constraint
@@ -45,18 +64,17 @@ class Several(Constraint):
 
     def __post_init__(self) -> None:
         for one in self.constraints:
-            if not isinstance(one, _COMBINED):
-                known = ", ".join(kind.__name__ for kind in _COMBINED)
-                raise ValueError(f"{type(one).__name__} must be asked for alone; lists take {known}.")
+            if not isinstance(one, FOR_TWO):
+                known = ", ".join(kind.__name__ for kind in FOR_TWO)
+                raise ValueError(f"{type(one).__name__} cannot be in a classifier's list; lists take {known}.")
         for k, one in enumerate(self.constraints):
             if any(_alike(one, other) for other in self.constraints[:k]):
                 raise ValueError(f"The constraint {one!r} is given twice; once is enough.")
-        if any(rule.confidence is not None for rule in self.of(PRuleBound)):
+        if sum(rule.confidence is not None for rule in self.of(PRuleBound)) > 1:
             raise ValueError(
-                "A p%-rule that is tested on people set aside (confidence=...) must be asked for alone: the test is "
-                "of the rule, not of other constraints."
+                "Only one rule in a list can be tested on people set aside (confidence=...): ask for the others "
+                "without, and test the fitted classifier with certify()."
             )
-
         paths = list(dict.fromkeys(rule.path for rule in self.of(PRuleBound)))
         if len(paths) > 1:
             raise ValueError(
@@ -103,12 +121,12 @@ class SeveralNotions(Notion):
         Those of equal names are taken once.
     """
 
-    name = "several"
-    people = "several sets of people"
     rate = "several rates"
 
     def __init__(self, notions: Iterable[Notion]) -> None:
         self.notions = tuple({notion.name: notion for notion in notions}.values())
+        self.name = " and ".join(notion.name for notion in self.notions)
+        self.people = " and ".join(dict.fromkeys(notion.people for notion in self.notions))
         self.needs_labels = any(notion.needs_labels for notion in self.notions)
 
     def conditions(self, y: NDArray[np.float64]) -> tuple[Condition, ...]:
@@ -134,23 +152,32 @@ def as_constraint(asked: Any) -> Any:
         if wrong:
             raise ValueError(f"A list of constraints must hold constraints only, got {wrong[0]!r} in it.")
         return each[0] if len(each) == 1 else Several(tuple(each))
-    if isinstance(asked, type) and issubclass(asked, Constraint):
-        try:
-            return asked()
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"{asked.__name__} has no defaults; give an instance, e.g. constraint=PRuleBound(80)."
-            ) from None
-    return asked
+    return with_defaults(asked)
 
 
 def main_constraint(asked: Any) -> Constraint | None:
-    """Return the constraint that a verdict is about: of a list the first rule, the first bound, or else the first."""
+    """Return the constraint that a verdict is about.
+
+    Of a list that is the rule that is tested, the strictest of the rules that compare what the first rule compares,
+    the first bound, or else the first.
+    """
     constraint = as_constraint(asked)
     if not isinstance(constraint, Several):
         return constraint
-    kinds = (PRuleBound, CovarianceBound, Constraint)
-    return next(c for kind in kinds for c in constraint.constraints if isinstance(c, kind))
+    rules = [c for c in constraint.constraints if isinstance(c, PRuleBound)]
+    if rules:
+        return rule_to_test(constraint) or _strictest(rules)
+    return next(c for kind in (CovarianceBound, Constraint) for c in constraint.constraints if isinstance(c, kind))
+
+
+def _strictest(rules: Sequence[PRuleBound]) -> PRuleBound:
+    """Return the strictest of the rules that differ from the first in their level only: it implies the others."""
+
+    def compared(rule: PRuleBound) -> tuple[Any, ...]:
+        return rule.p is None, get_notion(rule.notion), rule.method, rule.min_people
+
+    alike = [rule for rule in rules if compared(rule) == compared(rules[0])]
+    return max(alike, key=lambda rule: float(rule.p or 0.0) if rule.difference is None else -rule.difference)
 
 
 def has_rule(asked: Any) -> bool:
@@ -158,6 +185,13 @@ def has_rule(asked: Any) -> bool:
     constraint = as_constraint(asked)
     parts = constraint.constraints if isinstance(constraint, Several) else (constraint,)
     return any(isinstance(part, PRuleBound) for part in parts)
+
+
+def rule_to_test(asked: Any) -> PRuleBound | None:
+    """Return the rule that is tested on people set aside, of a constraint or a list; None without one."""
+    constraint = as_constraint(asked)
+    parts = constraint.constraints if isinstance(constraint, Several) else (constraint,)
+    return next((p for p in parts if isinstance(p, PRuleBound) and p.confidence is not None), None)
 
 
 def notion_of(constraint: Constraint | None) -> Notion:

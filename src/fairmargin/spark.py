@@ -29,7 +29,7 @@ from sklearn.base import clone
 from fairmargin import linear
 from fairmargin.partitioned.engines.spark import SparkEngine
 from fairmargin.partitioned.sources.spark import quoted, spark_source
-from fairmargin.partitioned.training import check_estimator, fit
+from fairmargin.partitioned.training import check_estimator, check_sensitive, fit
 from fairmargin.tables.model import TabularModel
 
 try:
@@ -102,6 +102,7 @@ class _SparkClassifier(Estimator):
 
     def _fit(self, dataset: DataFrame) -> FairModel:
         check_estimator(self.estimator)
+        check_sensitive(self.estimator, self.sensitiveCols, "columns; name them with sensitiveCols=[...]")
         weight = [] if self.weightCol is None else [self.weightCol]
         columns = [*self.featuresCols, self.labelCol, *self.sensitiveCols, *weight]
         _check_columns(dataset, columns)

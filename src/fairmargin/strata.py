@@ -13,11 +13,12 @@ import numpy as np
 
 from fairmargin.intersections import cross
 from fairmargin.sensitive import Attribute, Sensitive, encode_groups
+from fairmargin.validation import ONE_AT_A_TIME, People, TrainingData
 
 if TYPE_CHECKING:
     from fairmargin.notions.base import Condition
 
-__all__ = ["encode_strata", "within_strata"]
+__all__ = ["encode_strata", "strata_to_fit", "within_strata"]
 
 
 def encode_strata(strata: Any, n_people: int) -> Attribute:
@@ -27,6 +28,16 @@ def encode_strata(strata: Any, n_people: int) -> Attribute:
     """
     columns = encode_groups(strata, n_people, "strata")
     return columns[0] if len(columns) == 1 else cross(columns)
+
+
+def strata_to_fit(strata: Any, people: People | TrainingData) -> Attribute | None:
+    """Return the strata of the people who are trained on, of those of everybody given; None without any."""
+    if strata is None:
+        return None
+    if people.sensitive is None:
+        raise ValueError("strata are to compare groups within: give sensitive_features, too.")
+    with ONE_AT_A_TIME:
+        return encode_strata(strata, people.n_given).take(people.kept)
 
 
 def within_strata(

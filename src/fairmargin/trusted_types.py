@@ -8,7 +8,7 @@ from importlib import import_module
 
 from sklearn.base import BaseEstimator
 
-__all__ = ["trusted_types"]
+__all__ = ["package_subclasses", "trusted_types"]
 
 # What fitted estimators hold beside constraints, losses and notions.
 _RECORDS = (
@@ -75,18 +75,16 @@ def _estimators() -> Iterator[type]:
 
 
 def _described() -> Iterator[type]:
-    """Yield the constraints, losses and notions of the package, not those that others have added."""
-    for module in ("penalty", "performance"):  # constraints, too
-        import_module(f"fairmargin.{module}")
-    roots = (("constraints", "Constraint"), ("losses", "Loss"), ("notions", "Notion"))
-    for module, root in roots:
-        for cls in _subclasses(getattr(import_module(f"fairmargin.{module}"), root)):
-            if cls.__module__.startswith("fairmargin."):
-                yield cls
+    """Yield the constraints, losses and notions of the package."""
+    import_module("fairmargin.formulations")  # and with it every constraint
+    for module, root in (("constraints", "Constraint"), ("losses", "Loss"), ("notions", "Notion")):
+        yield from package_subclasses(getattr(import_module(f"fairmargin.{module}"), root))
 
 
-def _subclasses(cls: type) -> Iterator[type]:
-    below: type
-    for below in cls.__subclasses__():
-        yield below
-        yield from _subclasses(below)
+def package_subclasses(root: type) -> Iterator[type]:
+    """Yield the subclasses of a class that this package defines, not those that others have added."""
+    cls: type
+    for cls in root.__subclasses__():
+        if cls.__module__.startswith("fairmargin."):
+            yield cls
+        yield from package_subclasses(cls)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
@@ -20,8 +19,9 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 
 from fairmargin.caller import warn
 from fairmargin.categories import CodedMatrix, categorical_columns
-from fairmargin.exceptions import DisparateTreatmentError, FavourableClassWarning
-from fairmargin.inputs import check_container, check_no_missing
+from fairmargin.disparate_treatment import check_disparate_treatment, refuse_recodings
+from fairmargin.exceptions import FavourableClassWarning
+from fairmargin.inputs import check_container, check_no_missing, check_same_order
 from fairmargin.sensitive import Attribute, Sensitive, encode_sensitive
 
 __all__ = [
@@ -29,9 +29,9 @@ __all__ = [
     "People",
     "TrainingData",
     "check_count",
-    "check_disparate_treatment",
     "check_flag",
     "check_number",
+    "check_share",
     "check_two_groups",
     "class_factors",
     "favourable_class",
@@ -43,7 +43,6 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-_PROBED = 4096  # columns compared with a sensitive one at a time
 _PLAIN_LABELS = ([0, 1], [-1, 1], [False, True])  # whose later one is favourable without a word
 
 
@@ -102,7 +101,8 @@ def validate_features(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     if isinstance(X, CodedMatrix):
         return _validate_codes(estimator, X, reset)
     with ONE_AT_A_TIME, _text_named(estimator, X):
-        return validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+        X = validate_data(estimator, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+    return _in_canonical_form(X) if sp.issparse(X) else X
 
 
 @contextmanager
@@ -167,7 +167,11 @@ def _validate_both(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
 def validate_weights(sample_weight: Any, like: Any) -> Array:
     """Return non-negative sample weights (N,), one per row of ``like``; ones for None."""
     with ONE_AT_A_TIME:
-        return _check_sample_weight(sample_weight, like, dtype=np.float64, ensure_non_negative=True)
+        weight = _check_sample_weight(sample_weight, like, dtype=np.float64, ensure_non_negative=True)
+    with np.errstate(over="ignore"):
+        if np.isinf(weight.sum()):
+            raise ValueError("The sum of sample_weight is beyond the range of float64; make the weights smaller.")
+    return weight
 
 
 def validate_training(
@@ -227,14 +231,7 @@ def validate_people(
             "sensitive_features in fit; give them by name (the third argument of fit is sample_weight), or set "
             "constraint=None for an unconstrained fit."
         )
-    check_container(X, "X")
-    if y is not None:  # scikit-learn has a good message for that
-        check_container(y, "y")
-        check_no_missing(y, "y")
-    if sample_weight is not None and not isinstance(sample_weight, Real):
-        check_container(sample_weight, "sample_weight")
-    for name, other in (("y", y), ("sensitive_features", sensitive_features)):
-        _check_same_order(X, other, name)
+    _check_as_given(X, y, sensitive_features, sample_weight)
     names = _column_names(X)
     sources = getattr(X, "sources", ())
     X, y = _validate_both(estimator, X, y)
@@ -255,24 +252,40 @@ def validate_people(
         X, weight = X[kept], weight[kept]
         sensitive = None if sensitive is None else sensitive.take(kept)
         check_two_groups(sensitive)
+    if sensitive is not None:
+        refuse_recodings(getattr(X, "categorical_columns", tuple)(), sensitive)
     return People(X, target, weight, sensitive, kept, n)
 
 
-def _check_same_order(X: Any, other: Any, name: str) -> None:
-    """Raise an error where two pandas objects have the same row labels in another order: rows are not aligned."""
-    if not (isinstance(X, pd.DataFrame) and isinstance(other, (pd.DataFrame, pd.Series)) and len(X) == len(other)):
-        return
-    if X.index.equals(other.index) or not (X.index.is_unique and other.index.is_unique):
-        return
-    if X.index.isin(other.index).all():
-        raise ValueError(
-            f"The rows of X and {name} have the same labels in another order, and rows are taken by position: give "
-            f"{name}.loc[X.index]."
-        )
+def _check_as_given(X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
+    """Raise for containers that no array can be made of, and for row labels in another order."""
+    check_container(X, "X")
+    if y is not None:  # scikit-learn has a good message for that
+        check_container(y, "y")
+        check_no_missing(y, "y")
+    if sample_weight is not None and not isinstance(sample_weight, Real):
+        check_container(sample_weight, "sample_weight")
+    check_same_order(X, y, ("X", "y"))
+    # A transformer before the classifier may have taken the row labels of X, but not those of y.
+    for first, name in ((X, "X"), (y, "y")):
+        check_same_order(first, sensitive_features, (name, "sensitive_features"))
 
 
 def _in_canonical_form(X: Any) -> Any:
-    """Return a CSR matrix with every entry stored once and in order: what was given, if it is that already."""
+    """Return a CSR matrix with every entry stored once and in order: what was given, if it is that already.
+
+    Indices beyond its columns, as damaged files have them, raise: products would follow them out of the array.
+    """
+    ends = X.indptr
+    columns = X.indices[: ends[-1]]
+    is_whole = len(ends) == X.shape[0] + 1 and ends[0] == 0 and ends[-1] <= min(len(X.indices), len(X.data))
+    if not is_whole or np.any(ends[1:] < ends[:-1]):
+        raise ValueError("X is a damaged sparse matrix: its rows do not follow each other.")
+    if len(columns) and not (columns.min() >= 0 and columns.max() < X.shape[1]):
+        raise ValueError(
+            f"X is a damaged sparse matrix: it has entries in columns {columns.min()} to {columns.max()}, of "
+            f"{X.shape[1]} columns."
+        )
     if X.has_canonical_format:
         return X
     X = X.copy()
@@ -299,7 +312,7 @@ def _binary_labels(y: Any) -> tuple[NDArray[Any], Array]:
         raise ValueError(
             f"Only binary classification is supported. The type of the target is {kind}: it has "
             f"{len(classes)} classes. For several classes there are FairMultinomialLogisticRegression and, for any "
-            "other classifier, FairOneVsRestClassifier."
+            "other classifier, FairOneVsRestClassifier; to predict a number there is FairRegressor."
         )
     signed = np.where(codes == 1, 1.0, -1.0)
     if len(classes) < 2:
@@ -371,84 +384,6 @@ def class_factors(class_weight: Any, classes: NDArray[Any], signed: Array, weigh
     return np.where(signed > 0, factors[1], factors[0])
 
 
-def check_disparate_treatment(X: Any, names: list[str], sensitive: Sensitive, sources: Sequence[str] = ()) -> None:
-    """Raise if a sensitive attribute is among the features, by name or by its values."""
-    for attribute in sensitive.attributes:
-        if attribute.name in names or attribute.name in sources:
-            raise ValueError(
-                f"The sensitive attribute {attribute.name!r} is also a column of X: deciding by it is disparate "
-                "treatment. Remove it from X."
-            )
-    columns = sensitive.columns()
-    probe = _Probe(X, columns)
-    for (name, category), column in zip(sensitive.labels, columns.T, strict=True):
-        _refuse(probe.find(column, _same_up_to_scale), names, f"{name!r} ({category!r})")
-    for attribute in sensitive.attributes:
-        if attribute.codes is not None and len(attribute.categories) > 2:
-            _refuse(probe.find(attribute.codes.astype(float), _same_groups), names, repr(attribute.name))
-
-
-def _refuse(j: int | None, names: list[str], attribute: str) -> None:
-    if j is not None:
-        where = repr(names[j]) if names else f"number {j}"
-        raise DisparateTreatmentError(
-            f"Column {where} of X tells the same as the sensitive attribute {attribute}: "
-            "deciding by it is disparate treatment. Remove it from X.",
-            column=j,
-            attribute=attribute,
-        )
-
-
-def _written_out(part: Any) -> Array:
-    return part.toarray() if sp.issparse(part) else np.asarray(part, dtype=float)
-
-
-class _Probe:
-    """Columns of X, compared on a sample of people first: only the few that agree there are compared on everybody.
-
-    The sample has 64 people and, for each sensitive column, one with its highest and one with its lowest value: no
-    sensitive column is constant there, so that constant columns of X do not seem to agree with it.
-    """
-
-    def __init__(self, X: Any, columns: Array) -> None:
-        n = X.shape[0]
-        self.X = X
-        spread = np.linspace(0, n - 1, min(n, 64)).astype(int)
-        self.rows = np.unique(np.concatenate([spread, columns.argmax(axis=0), columns.argmin(axis=0)]))
-        self.sample = X[self.rows]
-
-    def find(self, column: Array, same: Callable[[Array, Array, bool], NDArray[np.bool_]]) -> int | None:
-        """Return the index of a column of X that agrees with ``column`` in the sense of ``same``, if there is one."""
-        for start in range(0, self.X.shape[1], _PROBED):  # a wide matrix is not written out at once
-            part = _written_out(self.sample[:, start : start + _PROBED])
-            for j in start + np.flatnonzero(same(part, column[self.rows], True)):
-                full = _written_out(self.X[:, [j]])
-                if same(full, column, False)[0]:
-                    return int(j)
-        return None
-
-
-def _same_up_to_scale(A: Array, b: Array, constant: bool) -> NDArray[np.bool_]:
-    """Return which columns of ``A`` are ``b`` shifted and scaled; ``constant`` is the answer where neither varies."""
-    low, span = A.min(axis=0), np.ptp(A, axis=0)
-    if np.ptp(b) == 0:
-        return (span == 0) & constant
-    unit = (A - low) / np.where(span > 0, span, 1.0)
-    straight = ((b - b.min()) / np.ptp(b))[:, None]
-    off = np.minimum(np.abs(unit - straight).max(axis=0), np.abs(unit + straight - 1.0).max(axis=0))
-    return (span > 0) & (off <= 1e-6)  # as near as single precision comes
-
-
-def _same_groups(A: Array, codes: Array, constant: bool) -> NDArray[np.bool_]:
-    """Return which columns of ``A`` have one value for each code, another for each (codes of the categories)."""
-    groups = [A[codes == code] for code in np.unique(codes)]
-    values = np.array([g[0] for g in groups])
-    same = np.all([np.all(g == v, axis=0) for g, v in zip(groups, values, strict=True)], axis=0)
-    for j in np.flatnonzero(same):
-        same[j] = len(np.unique(values[:, j])) == len(values) and (constant or len(values) > 1)
-    return same
-
-
 def check_flag(value: Any, name: str) -> bool:
     """Return True or False; raise for anything else, such as a text that would count as true."""
     if not isinstance(value, bool | np.bool_) and not (isinstance(value, Integral) and value in (0, 1)):
@@ -461,6 +396,13 @@ def check_count(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"{name} must be a positive whole number, got {value!r}.")
     return int(value)
+
+
+def check_share(value: Any, name: str) -> float:
+    """Return a number between 0 and 1; raise for anything else."""
+    if not isinstance(value, Real) or not 0 <= float(value) <= 1:
+        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}.")
+    return float(value)
 
 
 def check_number(value: Any, name: str, *, positive: bool = False, allow_inf: bool = False) -> float:

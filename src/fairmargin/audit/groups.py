@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.intersections import cross
-from fairmargin.membership import probabilities_refused
+from fairmargin.intersections import cross_members
 from fairmargin.sensitive import Attribute, encode_sensitive
 
 __all__ = ["intersection", "merge_small", "named_reference", "with_groups"]
@@ -35,12 +34,9 @@ def intersection(
 ) -> tuple[Attribute, int]:
     """Return the groups that all attributes make together as one attribute, and how many were put together."""
     attributes = encode_sensitive(sensitive_features, n, groups=False).attributes
-    unsure = [a.name for a in attributes if a.probabilities is not None]
-    if unsure:
-        raise probabilities_refused(unsure[0], "an intersection")
     if len(attributes) < 2:
         raise ValueError("Intersections need at least two sensitive attributes.")
-    return merge_small(cross(attributes), max_groups, counts)
+    return merge_small(cross_members(attributes), max_groups, counts)
 
 
 def merge_small(

@@ -13,7 +13,7 @@ from fairmargin.audit.scores import check_scores
 from fairmargin.inputs import check_container, check_labels
 from fairmargin.membership import Membership
 from fairmargin.notions import Condition, Notion
-from fairmargin.sensitive import Sensitive, encode_sensitive, read_columns
+from fairmargin.sensitive import Sensitive, encode_groups, encode_sensitive, read_columns
 from fairmargin.validation import validate_weights
 
 __all__ = ["People"]
@@ -60,32 +60,28 @@ class People:
         counts: Any = None,
     ) -> People:
         """Check what :func:`fairmargin.audit.audit` was given; people of weight zero are left out."""
-        check_labels(decisions, "decisions")
-        positive = (np.asarray(decisions) == pos_label).ravel()
+        positive = _accepted(decisions, pos_label)
         n = len(positive)
-        if not positive.any() and not isinstance(pos_label, str):
-            _refuse_text(decisions, pos_label)
-        if n == 0:
-            raise ValueError("There are no decisions to audit.")
         unsure = [str(name) for name, column in read_columns(sensitive_features) if isinstance(column, Membership)]
-        _refuse_unsure(unsure, scores=scores, strata=strata, features=features)
+        _refuse_unsure(unsure, features)
         notes = tuple(_UNSURE.format(name=name) for name in unsure)
         label, known = (None, None) if y_true is None else _labels(y_true, pos_label, n)
         values = None if scores is None else check_scores(scores, n)
+        people = cls(positive, sensitive_features, label, known, None, values, strata, features, notes)
         if counts is not None:
             if not (sample_weight is None and scores is None and features is None):
                 raise ValueError(
                     "counts stand for many people each, of whom weights, scores and features may differ."
                 )
-            number = _counts(counts, n)
-            return cls(positive, sensitive_features, label, known, strata=strata, notes=notes, counts=number)
-        if sample_weight is None:
-            return cls(positive, sensitive_features, label, known, None, values, strata, features, notes)
-        weight = _weights(sample_weight, n)
-        if strata is not None and np.ptp(weight[weight > 0]) > 0:
-            raise ValueError("Strata are pooled without weights; leave out sample_weight or strata.")
+            return replace(people, counts=_counts(counts, n))
+        return people if sample_weight is None else people._weighted(_weights(sample_weight, n))
+
+    def _weighted(self, weight: Array) -> People:
+        """Return those who count, with their weights."""
         counted = weight > 0
-        people = cls(positive, sensitive_features, label, known, weight, values, strata, features, notes)
+        if self.strata is not None and np.ptp(weight[counted]) > 0:
+            raise ValueError("Strata are pooled without weights; leave out sample_weight or strata.")
+        people = replace(self, weight=weight)
         return people._equal_weights() if counted.all() else people._among(counted)._equal_weights()
 
     def conditions(self, notion: Notion) -> tuple[Condition, ...]:
@@ -123,21 +119,33 @@ class People:
             for name, value in vars(self).items()
             if name in ("positive", "label", "known", "weight", "scores")
         }
-        for name in ("sensitive", "strata"):
-            value = getattr(self, name)
-            kept[name] = None if value is None else _words(encode_sensitive(value, n, groups=False).take(rows))
+        kept["sensitive"] = _words(encode_sensitive(self.sensitive, n, groups=False).take(rows))
+        kept["strata"] = None
+        if self.strata is not None:
+            strata = Sensitive(tuple(encode_groups(self.strata, n, "strata", many=True)))
+            kept["strata"] = _words(strata.take(rows))
         kept["features"] = None if self.features is None else self.features[counted].reset_index(drop=True)
         who = "person of weight zero was" if left_out == 1 else "people of weight zero were"
         return People(**kept, notes=(*self.notes, f"{left_out:,} {who} left out."))
 
 
-def _refuse_unsure(unsure: list[str], **given: Any) -> None:
-    """Raise where an attribute is known as probabilities only and something is given that needs the groups."""
-    asked = [name for name, value in given.items() if value is not None]
-    if unsure and asked:
+def _accepted(decisions: Any, pos_label: Any) -> Mask:
+    """Return who has the positive decision."""
+    check_labels(decisions, "decisions")
+    positive = (np.asarray(decisions) == pos_label).ravel()
+    if not positive.any() and not isinstance(pos_label, str):
+        _refuse_text(decisions, pos_label)
+    if len(positive) == 0:
+        raise ValueError("There are no decisions to audit.")
+    return positive
+
+
+def _refuse_unsure(unsure: list[str], features: pd.DataFrame | None) -> None:
+    """Raise where an attribute is known as probabilities only and is to be looked for in features."""
+    if unsure and features is not None:
         raise ValueError(
-            f"The sensitive attribute {unsure[0]!r} is known as probabilities only, and an audit with {asked[0]} "
-            f"sorts single people into groups; leave out {' and '.join(asked)}."
+            f"The sensitive attribute {unsure[0]!r} is known as probabilities only, and a search for proxies and "
+            "rules among features sorts single people into groups; leave out features."
         )
 
 

@@ -1,6 +1,8 @@
 """Scores by group: who is above the median, means in standard deviations, how well scores rank, and every cut.
 
-A decision is one cut on a score. These numbers say how groups lie on the score itself, whatever the cut.
+A decision is one cut on a score. These numbers say how groups lie on the score itself, whatever the cut. Where groups
+are known as probabilities only, a person counts in each by the probability of it, and numbers of people are expected
+ones.
 """
 
 from __future__ import annotations
@@ -133,10 +135,10 @@ def score_groups(
     for attribute, base in attributes:
         for index, category in enumerate(attribute.categories):
             inside, others = _sides(attribute, index, base)
-            mean = float(np.average(scores[inside], weights=counted[inside]))
-            smd = None if others is None else _smd(scores, counted, inside, others, spread)
-            auc = None if label is None or known is None else _auc(scores, counted, label, inside & known)
-            rows.append(ScoredGroup(attribute.name, str(category), int(inside.sum()), mean, smd, auc))
+            mean = _mean(scores, counted * inside)
+            smd = None if others is None else _smd(scores, counted * inside, counted * others, spread)
+            auc = None if label is None or known is None else _auc(scores, counted * inside * known, label)
+            rows.append(ScoredGroup(attribute.name, str(category), round(float(inside.sum())), mean, smd, auc))
     return rows
 
 
@@ -163,19 +165,24 @@ def by_quantile(
                 other = None if others is None else sides.rest(index) if base is None else sides.group(base)
                 if other is not None and others is not None:
                     ratio = 100.0 * side.rate / other.rate if other.rate > 0 else None
-                    smd = _smd(scores, counted, inside & above, others & above, spread)
+                    smd = _smd(scores, counted * inside * above, counted * others * above, spread)
                     row = replace(row, ratio=ratio, smd=smd)
                 rows.append(row)
     return rows
 
 
-def _sides(attribute: Attribute, index: int, base: int | None) -> tuple[Mask, Mask | None]:
-    """Return who is in a group, and whom it is compared with; None for the reference group."""
-    assert attribute.codes is not None
-    inside = attribute.codes == index
+def _sides(attribute: Attribute, index: int, base: int | None) -> tuple[Array, Array | None]:
+    """Return who is in a group, as shares of each person, and whom it is compared with; None for the reference."""
+    members = attribute.members()
+    inside = members[:, index]
     if index == base:
         return inside, None
-    return inside, ~inside if base is None else attribute.codes == base
+    return inside, 1.0 - inside if base is None else members[:, base]
+
+
+def _mean(scores: Array, weight: Array) -> float:
+    chosen = weight > 0.0
+    return float(np.average(scores[chosen], weights=weight[chosen]))
 
 
 def _deviation(scores: Array, weight: Array) -> float:
@@ -185,14 +192,14 @@ def _deviation(scores: Array, weight: Array) -> float:
     return size * float(np.sqrt(np.average((scaled - mean) ** 2, weights=weight)))
 
 
-def _smd(scores: Array, weight: Array, inside: Mask, others: Mask, spread: float) -> float | None:
+def _smd(scores: Array, inside: Array, others: Array, spread: float) -> float | None:
     if not inside.any() or not others.any() or spread == 0.0:
         return None
-    means = [float(np.average(scores[side], weights=weight[side])) for side in (inside, others)]
-    return (means[0] - means[1]) / spread
+    return (_mean(scores, inside) - _mean(scores, others)) / spread
 
 
-def _auc(scores: Array, weight: Array, label: Mask, among: Mask) -> float | None:
+def _auc(scores: Array, weight: Array, label: Mask) -> float | None:
+    among = weight > 0.0
     if len(np.unique(label[among])) < 2:
         return None
     return float(roc_auc_score(label[among], scores[among], sample_weight=weight[among]))

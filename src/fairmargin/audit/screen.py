@@ -48,6 +48,7 @@ from fairmargin.audit.scores import ScoredGroup, score_groups, weighted_quantile
 from fairmargin.audit.strata import StratifiedGroup, stratify
 from fairmargin.decisions import RULES
 from fairmargin.discrimination_rules import find_discrimination_rules
+from fairmargin.membership import Membership
 from fairmargin.metrics import decision_boundary_covariance
 from fairmargin.notions import Condition, get_notion
 from fairmargin.proxies import find_proxies
@@ -89,7 +90,7 @@ def audit(
         Decisions, or labels; positive where they equal ``pos_label``.
     sensitive_features : array, series or frame of shape (n,) or (n, k)
         Attributes with groups; cut numbers into groups first. :class:`fairmargin.Membership` stands for groups known
-        as probabilities only, unless there are ``scores``, ``strata``, ``features`` or ``intersections``.
+        as probabilities only, unless there are ``features``.
     pos_label : label, default=1
     method : {"one_vs_rest", "between_groups"}, default="one_vs_rest"
         Whether groups are compared with everybody else or with the group of the highest rate.
@@ -188,7 +189,7 @@ def _attribute(
     check: Comparison, attribute: Attribute, merged: int, reference: Mapping[str, Any] | None, condition: Condition
 ) -> AuditedAttribute:
     """Compare the groups of an attribute under one condition, whose name it gets."""
-    people = attribute.group_weights(condition.counts.astype(float))
+    people = attribute.group_sizes(condition.counts)
     if len(people) > 1 and np.sum(people > 0) < 2:
         empty = [repr(str(c)) for c, n in zip(attribute.categories, people, strict=True) if not n]
         raise ValueError(
@@ -331,14 +332,18 @@ def _with_covariance(
     """Add the covariances of scores among the people who count."""
     if people.scores is None:
         return row
-    assert attribute.codes is not None
-    groups = np.array([str(c) for c in attribute.categories], dtype=object)[attribute.codes]
+    names = [str(c) for c in attribute.categories]
+    groups: Any
+    if attribute.probabilities is not None:
+        groups = Membership(attribute.probabilities[condition.counts], groups=names)
+    else:
+        groups = np.array(names, dtype=object)[attribute.codes][condition.counts]
     who, weight = condition.counts, people.weight
     values = decision_boundary_covariance(
         None,
         (condition.sign * people.scores)[who],
-        sensitive_features=groups[who],
+        sensitive_features=groups,
         sample_weight=None if weight is None else weight[who],
     )
-    names = values.index.get_level_values("category")
-    return replace(row, covariance=tuple(zip(map(str, names), map(float, values), strict=True)))
+    columns = values.index.get_level_values("category")
+    return replace(row, covariance=tuple(zip(map(str, columns), map(float, values), strict=True)))

@@ -25,7 +25,7 @@ features, and `certify_disparate_impact` asks whether features tell of z at all.
 all of them in the columns of the paper's Table 1.
 """
 
-from fairmargin.baselines._common import Capabilities
+from fairmargin.baselines._capabilities import Capabilities
 from fairmargin.baselines.dataset_constraints import DatasetConstraints
 from fairmargin.baselines.disparate_impact_certificate import DisparateImpactCertificate, certify_disparate_impact
 from fairmargin.baselines.disparate_impact_remover import DisparateImpactRemover, RepairedClassifier

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
-from fairmargin.baselines._meta import AwareClassifier
+from fairmargin.baselines._bases import AwareClassifier
+from fairmargin.baselines._capabilities import Capabilities
+from fairmargin.baselines._groups import BinaryGroups
 from fairmargin.baselines._naive_bayes import (
     DiscreteFeatures,
     LogLikelihoods,
@@ -53,17 +54,13 @@ class BalancedNaiveBayes(AwareClassifier, DiscreteFeatures):
         """Fit on ``X`` (n, d), a matrix or a frame of numbers and categories, ``y`` (n,) and z (n,)."""
         step = check_number(self.step, "step", positive=True)
         max_iter = check_count(self.max_iter, "max_iter")
-        label, classes = encode_favourable(y, X, self.pos_label)
-        groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
-        totals = cell_totals(group, label, groups, classes)
+        people = self._read_people(X, y, sensitive_features, kind=BinaryGroups)
         self._discretiser, codes = self._discretise(X)
-        self._likelihoods = self._learn(codes, label, group)
-        ratio = self._ratios(codes, group)
-        found = balance(ratio, group, totals, smoothing=self.smoothing, step=step, max_iter=max_iter)
+        self._likelihoods = self._learn(codes, people.label, people.group)
+        ratio = self._ratios(codes, people.group)
+        found = balance(ratio, people.group, people.totals, smoothing=self.smoothing, step=step, max_iter=max_iter)
         self.counts_, self.discrimination_, self.n_iter_ = found.counts, found.discrimination, found.n_iter
-        self.classes_ = classes
-        self.sensitive_values_ = groups.values
-        self._groups = groups
+        self._know(people)
         return self
 
     def _learn(self, codes: np.ndarray, label: np.ndarray, group: np.ndarray) -> list[LogLikelihoods]:

@@ -11,13 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from fairmargin.baselines._common import Capabilities, Groups, cell_totals, encode_favourable
-from fairmargin.baselines._meta import ScoredClassifier
+from fairmargin.baselines._bases import LinearClassifier
+from fairmargin.baselines._capabilities import Capabilities
+from fairmargin.baselines._groups import Groups, cell_totals, encode_favourable
 from fairmargin.baselines._two_sided import minimise_two_sided
 from fairmargin.caller import warn
-from fairmargin.decisions import Population, least_ratio
+from fairmargin.decisions import least_ratio
+from fairmargin.ranking import Population
 from fairmargin.sensitive import Attribute, read_columns
 from fairmargin.validation import check_count, check_flag, check_number
 
@@ -145,7 +147,7 @@ def _mixture(tried: list[_Point]) -> tuple[np.ndarray, np.ndarray]:
     return found.x, -found.ineqlin.marginals
 
 
-class DatasetConstraints(ScoredClassifier):
+class DatasetConstraints(LinearClassifier):
     """Linear classifier of least ramp loss whose positive rates, measured by the ramp, satisfy a p%-rule.
 
     With ``f(x) = w.x + b``, the ramp ``r(t) = min(max(1/2 + t, 0), 1)`` and the rates ``s_p(D) = mean_D r(f)``,
@@ -274,11 +276,6 @@ class DatasetConstraints(ScoredClassifier):
             )
         self.objectives_, self.n_iter_ = np.array(objectives), len(objectives) - 1
         return w, b
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores (n,) ``w.x + b``."""
-        check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False) @ self.coef_[0] + self.intercept_[0]
 
 
 def _attributes(

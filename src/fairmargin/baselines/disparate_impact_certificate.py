@@ -19,9 +19,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 
-from fairmargin.baselines._common import BinaryGroups, cell_totals, check_share, encode_favourable
+from fairmargin.baselines._groups import BinaryGroups, read_people
 from fairmargin.rate_statistics import proportion_limits
-from fairmargin.validation import check_count
+from fairmargin.validation import check_count, check_share
 
 __all__ = ["DisparateImpactCertificate", "certify_disparate_impact"]
 
@@ -114,18 +114,17 @@ def certify_disparate_impact(
     tau, confidence = check_share(tau, "tau"), check_share(confidence, "confidence")
     if tau == 0 or confidence == 1:
         raise ValueError("tau must be positive, and confidence less than 1.")
-    label, classes = encode_favourable(y, X, pos_label)
-    groups, group = BinaryGroups.learn(sensitive_features, X, method="certify_disparate_impact")
-    totals = cell_totals(group, label, groups, classes)
+    method = "certify_disparate_impact"
+    people = read_people(X, y, sensitive_features, pos_label=pos_label, method=method, kind=BinaryGroups)
     X = check_array(X, dtype=np.float64)
-    beta = float(np.min(totals[:, 1] / totals.sum(axis=1)))
+    beta = float(np.min(people.totals[:, 1] / people.totals.sum(axis=1)))
     threshold = 0.5 - 0.5 * beta * (1.0 / tau - 1.0)
     folds = StratifiedKFold(check_count(cv, "cv"), shuffle=True, random_state=random_state)
     tried = dict(_default_auditors() if auditors is None else auditors)
     if not tried:
         raise ValueError("auditors must have at least one classifier.")
     risk = (1.0 - confidence) / (2 * len(tried))
-    rows = {name: _errors(auditor, X, group, folds, risk) for name, auditor in tried.items()}
+    rows = {name: _errors(auditor, X, people.group, folds, risk) for name, auditor in tried.items()}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["balanced_error", "at_least"])
     return DisparateImpactCertificate(bool((table["at_least"] > threshold).all()), threshold, beta, table)
 

@@ -16,10 +16,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from fairmargin.baselines._common import Capabilities, Groups, check_share, encode_favourable
+from fairmargin.baselines._bases import AwareClassifier, wraps_one_with
+from fairmargin.baselines._capabilities import Capabilities
 from fairmargin.baselines._frames import is_number, read_features
-from fairmargin.baselines._meta import AwareClassifier, wraps_one_with
+from fairmargin.baselines._groups import Groups, encode_favourable
 from fairmargin.baselines._row_chance import draw_by_row
+from fairmargin.validation import check_share
 
 __all__ = ["DisparateImpactRemover", "RepairedClassifier"]
 

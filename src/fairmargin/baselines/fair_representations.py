@@ -16,8 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
-from fairmargin.baselines._meta import AwareClassifier
+from fairmargin.baselines._bases import AwareClassifier
+from fairmargin.baselines._capabilities import Capabilities
+from fairmargin.baselines._groups import BinaryGroups
 from fairmargin.caller import warn
 from fairmargin.exceptions import TrivialClassifierWarning
 from fairmargin.validation import check_count, check_flag, check_number
@@ -225,20 +226,18 @@ class FairRepresentations(AwareClassifier):
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> FairRepresentations:
         """Fit on ``X`` (n, d), ``y`` (n,) and z (n,)."""
-        label, classes = encode_favourable(y, X, self.pos_label)
-        groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
+        people = self._read_people(X, y, sensitive_features, kind=BinaryGroups)
         X = validate_data(self, X, dtype=np.float64)
-        cell_totals(group, label, groups, classes)
         self._mean, spread = X.mean(axis=0), X.std(axis=0)
         self._spread = np.where(spread > 0, spread, 1.0)
-        objective = self._objective((X - self._mean) / self._spread, label, group)
+        objective = self._objective((X - self._mean) / self._spread, people.label, people.group)
         solution = self._minimise(objective)
         v, self.outputs_, self.feature_weights_ = (part.copy() for part in objective.split(solution.x))
         self._prototypes = v
         self.prototypes_ = v * self._spread + self._mean
         self.objective_, self.n_iter_ = float(solution.fun), int(solution.nit)
-        self.classes_, self.sensitive_values_, self._groups = classes, groups.values, groups
-        self._warn_if_constant(X, group)
+        self._know(people)
+        self._warn_if_constant(X, people.group)
         return self
 
     def _objective(self, X: np.ndarray, label: np.ndarray, group: np.ndarray) -> _Objective:

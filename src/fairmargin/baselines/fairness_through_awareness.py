@@ -18,8 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairmargin.baselines._common import Capabilities, Groups, encode_favourable
-from fairmargin.baselines._meta import ScoredClassifier
+from fairmargin.baselines._bases import ScoredClassifier
+from fairmargin.baselines._capabilities import Capabilities
+from fairmargin.baselines._groups import Groups, encode_favourable
 from fairmargin.caller import warn
 from fairmargin.validation import check_count, check_number
 

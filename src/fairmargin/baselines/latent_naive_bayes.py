@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
-from fairmargin.baselines._meta import ScoredClassifier
+from fairmargin.baselines._bases import ScoredClassifier, probabilities
+from fairmargin.baselines._capabilities import Capabilities
+from fairmargin.baselines._groups import BinaryGroups
 from fairmargin.baselines._naive_bayes import DiscreteFeatures, LogLikelihoods, read_discrete
 from fairmargin.caller import warn
 from fairmargin.validation import check_count, check_number
@@ -131,14 +131,12 @@ class LatentNaiveBayes(ScoredClassifier, DiscreteFeatures):
         """Fit on ``X`` (n, d), a matrix or a frame of numbers and categories, ``y`` (n,) and z (n,)."""
         tol = check_number(self.tol, "tol", positive=True)
         max_iter = check_count(self.max_iter, "max_iter")
-        label, classes = encode_favourable(y, X, self.pos_label)
-        groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
-        totals = cell_totals(group, label, groups, classes)
+        people = self._read_people(X, y, sensitive_features, kind=BinaryGroups)
         self._discretiser, codes = self._discretise(X)
-        process = _Process.learn(totals)
+        process = _Process.learn(people.totals)
         self._log_odds = float(np.log(process.share) - np.log1p(-process.share))
-        self._maximise(codes, label, process.log_joint(label, group), tol, max_iter)
-        self.classes_ = classes
+        self._maximise(codes, people.label, process.log_joint(people.label, people.group), tol, max_iter)
+        self.classes_ = people.classes
         return self
 
     def _maximise(
@@ -168,5 +166,4 @@ class LatentNaiveBayes(ScoredClassifier, DiscreteFeatures):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability (n, 2) of each latent label."""
-        score = self.decision_function(X)
-        return np.column_stack([expit(-score), expit(score)])
+        return probabilities(self.decision_function(X))

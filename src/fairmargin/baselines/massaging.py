@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from fairmargin.baselines._common import positive_targets
-from fairmargin.baselines._meta import RankingClassifier
+from fairmargin.baselines._bases import RankingClassifier
+from fairmargin.baselines._groups import positive_targets
 
 __all__ = ["Massaging"]
 

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing, indexable
 
-from fairmargin.baselines._common import positive_targets
-from fairmargin.baselines._meta import RankedPeople, RankingClassifier
+from fairmargin.baselines._bases import RankedPeople, RankingClassifier
+from fairmargin.baselines._groups import positive_targets
 
 __all__ = ["PreferentialSampling"]
 

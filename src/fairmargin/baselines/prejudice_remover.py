@@ -16,13 +16,14 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
-from fairmargin.baselines._meta import AwareClassifier
+from fairmargin.baselines._bases import AwareClassifier
+from fairmargin.baselines._capabilities import Capabilities
+from fairmargin.baselines._groups import BinaryGroups
 from fairmargin.caller import warn
 
 __all__ = ["PrejudiceRemover"]
 
-_SMALLEST = 1e-300
+_SMALLEST = 1e-300  # mean probability, so that its logarithm is finite
 
 
 @dataclass(frozen=True)
@@ -232,20 +233,19 @@ class PrejudiceRemover(AwareClassifier):
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> PrejudiceRemover:
         """Fit on ``X`` (n, d), ``y`` (n,) and z (n,), with optional weights (n,)."""
         self._check_parameters()
-        label, classes = encode_favourable(y, X, self.pos_label)
-        groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        people = self._read_people(X, y, sensitive_features, kind=BinaryGroups, weight=weight)
         X = validate_data(self, X, dtype=np.float64)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        totals = cell_totals(group, label, groups, classes, weight)
-        first, second = (_Group(X[rows], label[rows], weight[rows]) for rows in (group == 0, group == 1))
+        weight = np.ones(len(X)) if weight is None else weight
+        first, second = (_Group(X[g], people.label[g], weight[g]) for g in (people.group == 0, people.group == 1))
         solution = self._minimise((first, second))
         blocks = solution.x.reshape(2, -1)
         self.coef_, self.intercept_ = blocks[:, :-1].copy(), blocks[:, -1].copy()
-        self.objective_ = solution.fun * totals.sum()
+        self.objective_ = solution.fun * people.totals.sum()
         self.n_iter_ = solution.nit
-        self.classes_ = classes
-        self.sensitive_values_ = groups.values
-        self._groups = groups
+        self._know(people)
         return self
 
     def decision_function(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:

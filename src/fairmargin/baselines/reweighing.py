@@ -13,8 +13,9 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _check_sample_weight, has_fit_parameter
 
-from fairmargin.baselines._common import Capabilities, Groups, cell_totals, check_share, encode_favourable
-from fairmargin.baselines._meta import PreparedClassifier
+from fairmargin.baselines._bases import PreparedClassifier
+from fairmargin.baselines._capabilities import Capabilities
+from fairmargin.validation import check_share
 
 __all__ = ["Reweighing"]
 
@@ -88,15 +89,14 @@ class Reweighing(PreparedClassifier):
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Reweighing:
         """Weigh ``X`` (n, d) and ``y`` (n,) with the help of z (n,) or (n, k), and train on the result."""
         strength = check_share(self.strength, "strength")
-        label, classes = encode_favourable(y, X, self.pos_label)
-        groups, group = Groups.learn(sensitive_features, X, method=type(self).__name__)
-        weight = _check_sample_weight(sample_weight, label, dtype=np.float64, ensure_non_negative=True)
-        totals = cell_totals(group, label, groups, classes, weight)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        people = self._read_people(X, y, sensitive_features, weight=weight)
+        totals = people.totals
         expected = np.outer(totals.sum(axis=1), totals.sum(axis=0)) / totals.sum()
-        self.weights_ = weight * (1.0 + strength * (expected / totals - 1.0))[group, label]
+        self.weights_ = weight * (1.0 + strength * (expected / totals - 1.0))[people.group, people.label]
         estimator = clone(self.estimator)
         self.estimator_ = estimator.fit(X, y, **{_weight_parameter(estimator): self.weights_})
-        self._set_classes(classes)
+        self._set_classes(people.classes)
         return self
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
-from fairmargin.baselines._meta import ScoredClassifier
+from fairmargin.baselines._bases import LinearClassifier, probabilities
+from fairmargin.baselines._capabilities import Capabilities
+from fairmargin.baselines._groups import BinaryGroups, LabelledGroups
 from fairmargin.baselines._two_sided import minimise_two_sided
 from fairmargin.caller import warn
 from fairmargin.decisions import count_groups
@@ -41,7 +41,7 @@ class _Point:
     difference: float
 
 
-class SearchFair(ScoredClassifier):
+class SearchFair(LinearClassifier):
     """Linear classifier with a convex penalty on unfairness, whose weight is searched until the decisions are fair.
 
     A covariance, or any convex stand-in for the difference of positive rates, can be small while the decisions are
@@ -133,15 +133,12 @@ class SearchFair(ScoredClassifier):
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> SearchFair:
         """Fit on ``X`` (n, d), ``y`` (n,) and z (n,)."""
         target, tol = self._check_parameters()
-        label, classes = encode_favourable(y, X, self.pos_label)
-        groups, group = BinaryGroups.learn(sensitive_features, X, method=type(self).__name__)
-        X = validate_data(self, X, dtype=np.float64)
-        cell_totals(group, label, groups, classes)
-        family = self._family(X, label, group, groups)
+        people = self._read_people(X, y, sensitive_features, kind=BinaryGroups)
+        family = self._family(validate_data(self, X, dtype=np.float64), people)
         found, self.n_iter_ = _search(family, target, tol, check_count(self.max_iter, "max_iter"))
         self.coef_, self.intercept_ = found.w[None, :], np.array([found.b])
         self.penalty_, self.difference_ = found.penalty, found.difference
-        self.classes_ = classes
+        self.classes_ = people.classes
         if abs(found.difference - target) > tol and found.difference > target:
             warn(
                 f"SearchFair did not reach a difference of {target:g}: {found.difference:.3g} is left after "
@@ -157,10 +154,9 @@ class SearchFair(ScoredClassifier):
         check_number(self.C, "C", positive=True)
         return target, check_number(self.tol, "tol", positive=True)
 
-    def _family(
-        self, X: np.ndarray, label: np.ndarray, group: np.ndarray, groups: BinaryGroups
-    ) -> Callable[[float], _Point]:
+    def _family(self, X: np.ndarray, people: LabelledGroups) -> Callable[[float], _Point]:
         """Return the function that trains the classifier of a penalty; the favoured group is that of penalty 0."""
+        label, group, groups = people.label, people.group, people.groups
         counted = get_notion(self.notion).counts(np.where(label == 1, 1.0, -1.0))
         attribute = Attribute(groups.name, tuple(groups.values), group.astype(np.intp)).take(np.flatnonzero(counted))
 
@@ -181,16 +177,10 @@ class SearchFair(ScoredClassifier):
 
         return point
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores (n,) ``w.x + b``."""
-        check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False) @ self.coef_[0] + self.intercept_[0]
-
     @available_if(lambda self: self.loss == "logistic")
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probability (n, 2) of each class (logistic loss only)."""
-        score = self.decision_function(X)
-        return np.column_stack([expit(-score), expit(score)])
+        return probabilities(self.decision_function(X))
 
 
 def _search(family: Callable[[float], _Point], target: float, tol: float, max_iter: int) -> tuple[_Point, int]:

@@ -15,9 +15,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.tree import DecisionTreeClassifier, export_text
 from sklearn.utils.validation import check_is_fitted
 
-from fairmargin.baselines._common import BinaryGroups, Capabilities, cell_totals, encode_favourable
+from fairmargin.baselines._bases import PreparedClassifier
+from fairmargin.baselines._capabilities import Capabilities
 from fairmargin.baselines._frames import is_number, read_features
-from fairmargin.baselines._meta import PreparedClassifier
+from fairmargin.baselines._groups import BinaryGroups, LabelledGroups, read_people
 from fairmargin.baselines._mixed_distance import MixedDistance
 from fairmargin.validation import check_count, check_flag, check_number
 
@@ -110,8 +111,9 @@ class SituationTesting(BaseEstimator):
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> SituationTesting:
         """Test the people of ``X`` (n, d), a matrix or a frame with categories, with decisions ``y`` (n,)."""
-        labels = encode_favourable(y, X, self.pos_label)
-        asked = _read(self, X, labels, sensitive_features, self.protected)
+        method = type(self).__name__
+        people = read_people(X, y, sensitive_features, pos_label=self.pos_label, method=method, kind=BinaryGroups)
+        asked = _read(self, X, people, self.protected)
         self.protected_ = asked.value
         self.tested_, self.differences_, self.discriminated_ = _test(
             asked, k=self.k, t=self.t, significant=self.significant
@@ -207,8 +209,8 @@ class SituationTestingCorrection(PreparedClassifier):
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> SituationTestingCorrection:
         """Change labels ``y`` (n,) of ``X`` (n, d) with the help of z (n,), and train on the result."""
-        labels = encode_favourable(y, X, self.pos_label)
-        asked = _read(_Columns(), X, labels, sensitive_features, self.protected, method=type(self).__name__)
+        people = self._read_people(X, y, sensitive_features, kind=BinaryGroups)
+        asked = _read(_Columns(), X, people, self.protected)
         _, _, self.promoted_ = _test(asked, k=self.k, t=self.t, significant=self.significant)
         label = asked.label.copy()
         label[self.promoted_] = 1
@@ -227,17 +229,8 @@ class _Columns(BaseEstimator):
     """Stands for an estimator whose number and names of features are those of the wrapped one."""
 
 
-def _read(
-    estimator: Any,
-    X: Any,
-    labels: tuple[np.ndarray, np.ndarray],
-    sensitive_features: Any,
-    protected: Any,
-    method: str | None = None,
-) -> _Question:
-    label, classes = labels
-    groups, group = BinaryGroups.learn(sensitive_features, X, method=method or type(estimator).__name__)
-    totals = cell_totals(group, label, groups, classes)
+def _read(estimator: Any, X: Any, people: LabelledGroups, protected: Any) -> _Question:
+    totals, groups = people.totals, people.groups
     code = int(np.argmin(totals[:, 1] / totals.sum(axis=1)))
     if protected is not None:
         known = np.flatnonzero(groups.values == protected)
@@ -245,7 +238,7 @@ def _read(
             raise ValueError(f"protected must be a value of {groups.name}, got {protected!r}.")
         code = int(known[0])
     frame = read_features(estimator, X, reset=True, allow_missing=True)
-    return _Question(frame, label, classes, group == code, groups.values[code])
+    return _Question(frame, people.label, people.classes, people.group == code, groups.values[code])
 
 
 def _test(asked: _Question, *, k: Any, t: Any, significant: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

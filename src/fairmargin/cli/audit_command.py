@@ -43,7 +43,7 @@ from fairmargin.cli.options import (
 )
 from fairmargin.cli.outputs import Outputs, steps
 from fairmargin.exceptions import DataError
-from fairmargin.formatting import clean, ratio_beside
+from fairmargin.formatting import clean, ratio_beside, shorten
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,7 +213,11 @@ def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profil
 
     decided = read_decisions(asked, options)
     if options["notion"] != "selection_rate" and decided.labels is None:
-        raise DataError(f"The notion {options['notion']!r} needs labels. {decided.notes[-1]}", field="target")
+        target = shorten(asked.target)
+        why = f"{target!r} holds the decisions: name the column of the labels with --target."
+        if decided.columns[0] != asked.target:  # they were looked for in vain, which the last note says
+            why = decided.notes[-1]
+        raise DataError(f"The notion {options['notion']!r} needs labels. {why}", field="target")
     attributes = find_sensitive_columns(decided.frame, asked.sensitive, next(iter(decided.columns), None))
     known, left_out = people_with_values(decided.frame, attributes, options["missing_sensitive"], decided.counts)
     decided = decided.among(known)

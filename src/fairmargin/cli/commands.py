@@ -231,7 +231,9 @@ def predict(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="CSV or .parquet to write; - for standard output.")
     ] = Path("-"),
-    keep: Annotated[list[str] | None, typer.Option(metavar="COL", help="Copy this column to the output.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option(metavar="COL", help="Copy these columns to the output: a,b or several times.")
+    ] = None,
     reasons: Annotated[
         int,
         typer.Option(metavar="N", min=0, help="Add the N columns that moved each decision most."),
@@ -279,7 +281,7 @@ def _decided(
     result = fitted.decide(table.frame)
     if options["reasons"]:
         result = result.join(fitted.reasons(table.frame, options["reasons"]))
-    for name in reversed(options["keep"] or []):
+    for name in reversed(inputs.split_names(options["keep"] or [], list(table.frame.columns))):
         column = find_column(table.frame, name)
         if column in result:
             raise DataError(f"The output has a column {column!r} already; rename that of the data to keep it.")

@@ -145,7 +145,7 @@ NotionName = Annotated[
         "--notion",
         metavar="NAME",
         help="Rates to compare: selection_rate, true_positive_rate, false_positive_rate, false_negative_rate, "
-        "error_rate or equalized_odds.",
+        "error_rate, equalized_odds, or the name of another notion.",
     ),
 ]
 MinPeople = Annotated[

@@ -218,7 +218,7 @@ def _check_in_passes(options: Mapping[str, Any], estimator: Any) -> None:
         if options.get("confidence") is not None:
             field, said = "confidence", "A confidence needs all rows in memory: leave it out"
         elif len(texts) > 1:
-            said = "Several constraints need all rows in memory unless all bound covariances: choose one"
+            said = f"One of the constraints {', '.join(map(repr, texts))} needs all rows in memory: leave it out"
         raise DataError(f"{said}, or give one file and no --engine.", field=field) from None
 
 
@@ -228,7 +228,8 @@ def predict(options: Mapping[str, Any], model: TabularModel, step: Steps) -> Dec
 
     output: Path = options["output"]
     with _opened(options) as (source, engine):
-        keep = list(dict.fromkeys(_find(source, name, "column") for name in options["keep"] or []))
+        named = inputs.split_names(options["keep"] or [], list(source.schema.names))
+        keep = list(dict.fromkeys(_find(source, name, "column") for name in named))
         numbers = range(1, 1 + min(options["reasons"], len(model.encoder.columns)))
         reasons = (f"{word}_{k}" for word in ("reason", "contribution") for k in numbers)
         written = {"decision", "score", "probability", *reasons}

@@ -18,11 +18,9 @@ from pathlib import Path
 
 from fairmargin.exceptions import DataFileError
 
-__all__ = ["DataFileError", "RemoteFile", "cache_dir", "is_available", "read"]
+__all__ = ["FILES", "UCI", "DataFileError", "RemoteFile", "cache_dir", "is_available", "publish", "read"]
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
-PROPUBLICA = "https://raw.githubusercontent.com/propublica/compas-analysis/master"
-
 
 # What goes wrong on the web, on the disk, and inside a damaged archive; those of requests are OSErrors.
 _DOWNLOAD_ERRORS = (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
@@ -42,32 +40,12 @@ class RemoteFile:
     member: str | None = None
 
 
-FILES = {
-    file.name: file
-    for file in (
-        RemoteFile(
-            "adult.data",
-            "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-            f"{UCI}/adult/adult.data",
-        ),
-        RemoteFile(
-            "adult.test",
-            "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-            f"{UCI}/adult/adult.test",
-        ),
-        RemoteFile(
-            "bank-additional-full.csv",
-            "74adfc578bf77a7ff4bb1ba4a9f8709d9e3c6907342959c2c8416847e0afb4d8",
-            f"{UCI}/00222/bank-additional.zip",
-            member="bank-additional/bank-additional-full.csv",
-        ),
-        RemoteFile(
-            "compas-scores-two-years.csv",
-            "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
-            f"{PROPUBLICA}/compas-scores-two-years.csv",
-        ),
-    )
-}
+FILES: dict[str, RemoteFile] = {}
+
+
+def publish(*files: RemoteFile) -> None:
+    """Make original files known, each under its name; called by the module with their loader."""
+    FILES.update({file.name: file for file in files})
 
 
 def cache_dir() -> Path:

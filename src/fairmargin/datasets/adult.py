@@ -29,6 +29,19 @@ from fairmargin.datasets._tables import bunch
 
 __all__ = ["load_adult"]
 
+_files.publish(
+    _files.RemoteFile(
+        "adult.data",
+        "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+        f"{_files.UCI}/adult/adult.data",
+    ),
+    _files.RemoteFile(
+        "adult.test",
+        "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+        f"{_files.UCI}/adult/adult.test",
+    ),
+)
+
 NUMERIC = ["age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"]
 COLUMNS = [
     "age",

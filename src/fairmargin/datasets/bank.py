@@ -29,6 +29,15 @@ from fairmargin.datasets._tables import bunch, readable_columns
 
 __all__ = ["load_bank"]
 
+_files.publish(
+    _files.RemoteFile(
+        "bank-additional-full.csv",
+        "74adfc578bf77a7ff4bb1ba4a9f8709d9e3c6907342959c2c8416847e0afb4d8",
+        f"{_files.UCI}/00222/bank-additional.zip",
+        member="bank-additional/bank-additional-full.csv",
+    )
+)
+
 CATEGORICAL = [
     "job",
     "marital",

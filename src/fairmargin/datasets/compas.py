@@ -28,6 +28,14 @@ from fairmargin.datasets._tables import bunch
 
 __all__ = ["load_compas"]
 
+_files.publish(
+    _files.RemoteFile(
+        "compas-scores-two-years.csv",
+        "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
+        "https://raw.githubusercontent.com/propublica/compas-analysis/master/compas-scores-two-years.csv",
+    )
+)
+
 FEATURES = ["age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count", "c_charge_degree"]
 SENSITIVE = ["sex", "race"]
 FILTERED_BY = ["days_b_screening_arrest", "is_recid", "score_text"]

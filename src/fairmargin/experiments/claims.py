@@ -16,7 +16,7 @@ HOLDS, IN_PART, NOT = "holds", "holds in part", "does not hold"
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of the paper. ``number`` follows its order there; ``why`` is said where it does not hold."""
+    """One claim of the paper. ``number`` follows its order there; ``why`` explains why it does not hold."""
 
     number: int
     where: str

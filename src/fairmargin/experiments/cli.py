@@ -74,7 +74,7 @@ def reproduce(
     from fairmargin.experiments import run
 
     begun = time.perf_counter()
-    run.choose(names or [])  # a wrong name is said before anything is begun
+    run.choose(names or [])  # a wrong name raises before anything is begun
     with _progress() as (done, say):
         report = run.reproduce(
             names or [], out=out, quick=quick, jobs=jobs, fresh=fresh, docs=docs, done=done, say=say
@@ -124,10 +124,10 @@ def compare(
 
     Stop it at any point: the same command goes on where it was.
     """
-    from fairmargin.experiments.comparison import choose_methods
     from fairmargin.experiments.comparison import compare as run_comparison
+    from fairmargin.experiments.method_runs import choose_methods
 
-    choose_methods(method)  # a wrong name is said before anything is begun
+    choose_methods(method)  # a wrong name raises before anything is begun
     question = _package_data(dataset, sensitive, context.params) if dataset else _table_data(context.params)
     with _progress() as (done, _):
         shown = None if done is None else lambda k, n, title: done(k, n, ", ".join(title.split(", ")[:3]))

@@ -12,11 +12,8 @@
 from __future__ import annotations
 
 import pickle
-import time
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,191 +21,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.compose import ColumnTransformer
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from fairmargin.atomic_write import write_atomic
-from fairmargin.baselines import METHODS, Capabilities, Method
+from fairmargin.baselines import Method
 from fairmargin.baselines._frames import is_number
-from fairmargin.constraints import Constraint, CovarianceBound, PRuleBound
 from fairmargin.exceptions import DataError
 from fairmargin.experiments import style
 from fairmargin.experiments._experiment import collect
-from fairmargin.experiments._work import Done, Store, Unit, run_units
+from fairmargin.experiments._work import Done, Store, run_units
 from fairmargin.experiments.document import markdown_table
-from fairmargin.experiments.tables import OURS
-from fairmargin.linear import FairLogisticRegression
-from fairmargin.metrics import cv_score, p_rule, positive_rates
+from fairmargin.experiments.method_runs import ComparedPeople, choose_methods, leave_out_unfit, plan_runs
 from fairmargin.sensitive import encode_sensitive
-from fairmargin.tables.encoding import TableEncoder
 from fairmargin.validation import favourable_class
 
-__all__ = ["Comparison", "choose_methods", "compare", "every_method"]
+__all__ = ["Comparison", "compare"]
 
 MEASURES = ("accuracy", "auc", "p_rule", "cv_score", "fpr", "fnr", "fpr_difference", "fnr_difference")
 
 _NEAR = 3  # points of accuracy that the right panel of the picture spans
 _DASHES = ("-", "--", ":")
-
-# Rough seconds per fit on 30,000 people, so that long work begins first.
-_COSTS = {"dataset-constraints": 6.0, "fair-representations": 4.0, "fair-representations-by-group": 4.0}
-_COSTS |= {"situation-testing": 10.0}
-
-# What the dials of this package's own classifier ask for.
-_ASKS: dict[str, Callable[[float], Constraint]] = {
-    "covariance": lambda c: CovarianceBound(c, relative=True),
-    "p-rule": PRuleBound,
-}
-_UNCONSTRAINED = Capabilities(True, False, False, True, True, "Logistic regression", False)
-
-
-def every_method() -> list[Method]:
-    """Return the unconstrained classifier, this package's two ways to ask for fairness, and all compared methods."""
-
-    def fair(key: str, title: str, make: Callable[[Any], Any], **more: Any) -> Method:
-        return Method(key, title, "Zafar et al. (2017)", FairLogisticRegression, OURS, make, **more)
-
-    plain = Method("none", "No constraint", "", LogisticRegression, _UNCONSTRAINED, lambda base: base)
-    covariance = fair(
-        "covariance",
-        "Covariance bound",
-        lambda base: FairLogisticRegression(),
-        dial="c",
-        settings=(0.8, 0.6, 0.4, 0.2, 0.0),
-    )
-    rule = fair(
-        "p-rule",
-        "p%-rule bound",
-        lambda base: FairLogisticRegression(constraint=PRuleBound(80)),
-        dial="p",
-        settings=(50.0, 65.0, 80.0, 90.0),
-    )
-    return [plain, covariance, rule, *METHODS]
-
-
-@dataclass(frozen=True)
-class _People:
-    """What is compared on: features, labels in {0, 1}, sensitive attributes, and a matrix if there is one."""
-
-    frame: pd.DataFrame
-    label: NDArray[np.int64]
-    sensitive: pd.DataFrame
-    matrix: NDArray[np.float64] | None
-
-    def part(self, rows: NDArray[np.intp]) -> _People:
-        matrix = None if self.matrix is None else self.matrix[rows]
-        frame, sensitive = (table.iloc[rows].reset_index(drop=True) for table in (self.frame, self.sensitive))
-        return _People(frame, self.label[rows], sensitive, matrix)
-
-    def split(self, number: int, test_share: float) -> tuple[_People, _People]:
-        """Return the training and the test people of a random split, both with a matrix learnt from the first."""
-        rows = train_test_split(np.arange(len(self.label)), test_size=test_share, random_state=number)
-        train, test = (self.part(part) for part in rows)
-        if train.matrix is None:
-            encoder = TableEncoder.fit(train.frame)
-            train, test = (replace(part, matrix=encoder.transform(part.frame)) for part in (train, test))
-        medians = _medians(train.frame)
-        train, test = (replace(part, frame=part.frame.fillna(medians)) for part in (train, test))
-        return train, test
-
-
-def _medians(frame: pd.DataFrame) -> dict[Any, float]:
-    """Return what missing numbers become, as in the matrix; missing categories are one of their own everywhere."""
-    numbers = [name for name in frame if is_number(frame[name])]
-    return {name: float(frame[name].median()) if frame[name].notna().any() else 0.0 for name in numbers}
-
-
-@lru_cache(maxsize=1)
-def _read_people(path: str, digest: str) -> _People:
-    return _People(**pd.read_pickle(path))
-
-
-def measure_method(
-    method: str, setting: float | None, split: int, test_share: float, data: str, digest: str
-) -> list[dict[str, Any]]:
-    """Train a method on one split and return what is measured of it on the test people."""
-    chosen = {m.key: m for m in every_method()}[method]
-    train, test = _read_people(data, digest).split(split, test_share)
-    model = _set(chosen, chosen.make(_base(train.frame, chosen.takes_categories)), setting)
-    begun = time.process_time()
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        try:
-            fitted = _fit(chosen, model, train)
-        except ValueError as error:  # a cell without people, a rule that cannot be kept
-            return [{"error": " ".join(str(error).split())}]
-        seconds = time.process_time() - begun
-        row = _measured(chosen, fitted, test)
-    return [{**row, "seconds": seconds, "warnings": len(said), "error": ""}]
-
-
-def _base(frame: pd.DataFrame, takes_categories: bool) -> Any:
-    """Return the logistic regression that methods wrap, with an encoding of categories where it gets them."""
-    base = LogisticRegression(solver="newton-cholesky")
-    if not takes_categories:
-        return base
-    numbers = [name for name in frame if pd.api.types.is_numeric_dtype(frame[name])]
-    words = [name for name in frame if name not in numbers]
-    indicators = OneHotEncoder(drop="first", handle_unknown="ignore", sparse_output=False)
-    steps = [("numbers", StandardScaler(), numbers), ("words", indicators, words)]
-    return make_pipeline(ColumnTransformer(steps), base)
-
-
-def _set(method: Method, model: Any, setting: float | None) -> Any:
-    """Return the classifier with its dial at a setting."""
-    if setting is None or method.dial is None:
-        return model
-    if method.key in _ASKS:
-        return model.set_params(constraint=_ASKS[method.key](setting))
-    return model.set_params(**{method.dial: setting})
-
-
-def _fit(method: Method, model: Any, train: _People) -> Any:
-    X = train.frame if method.takes_categories else train.matrix
-    if method.key == "none":
-        return model.fit(X, train.label)
-    return model.fit(X, train.label, sensitive_features=_as_given(train.sensitive))
-
-
-def _as_given(sensitive: pd.DataFrame) -> Any:
-    """Return one column as a series, which every method takes."""
-    return sensitive.iloc[:, 0] if sensitive.shape[1] == 1 else sensitive
-
-
-def _measured(method: Method, fitted: Any, test: _People) -> dict[str, Any]:
-    X = test.frame if method.takes_categories else test.matrix
-    needs = {"sensitive_features": _as_given(test.sensitive)} if method.capabilities.needs_z_at_prediction else {}
-    decided = np.asarray(fitted.predict(X, **needs))
-    decide = getattr(fitted, "decision_function", None)
-    scores = decide(X, **needs) if decide is not None else fitted.predict_proba(X, **needs)[:, 1]
-    positive, label = decided == 1, test.label == 1
-    groups: dict[str, Any] = {"sensitive_features": test.sensitive, "pos_label": 1}
-    rates = positive_rates(None, decided, **groups)["rate"].reset_index()
-    return {
-        "accuracy": float(np.mean(positive == label)),
-        "auc": float(roc_auc_score(label, scores)),
-        "p_rule": p_rule(None, decided, zero_division=100.0, **groups),
-        "cv_score": cv_score(None, decided, **groups),
-        "fpr": float(positive[~label].mean()),
-        "fnr": float((~positive)[label].mean()),
-        **{
-            f"{name}_difference": _difference(decided, test.sensitive, of)
-            for name, of in (("fpr", ~label), ("fnr", label))
-        },
-        **{f"rate {r['attribute']}={r['category']}": float(r["rate"]) for r in rates.to_dict("records")},
-    }
-
-
-def _difference(decided: NDArray[Any], sensitive: pd.DataFrame, of: NDArray[np.bool_]) -> float:
-    """Return the largest difference of positive rates among some people; nan where a group has nobody there."""
-    there = sensitive[of].reset_index(drop=True)
-    if (there.nunique() < sensitive.nunique()).any():
-        return float("nan")
-    return cv_score(None, decided[of], sensitive_features=there, pos_label=1)
 
 
 @dataclass(frozen=True)
@@ -274,7 +105,7 @@ def compare(
     matrix : array (n, m), optional
         The features as numbers, where they are encoded already.
     methods : sequence of str, optional
-        Keys of :func:`every_method`; by default all.
+        Keys of :func:`fairmargin.experiments.method_runs.every_method`; by default all.
     n_splits : int
         Number of splits; the number of a split is its seed.
     test_share : float
@@ -293,7 +124,7 @@ def compare(
     if n_splits < 1 or not 0 < test_share < 1 or jobs < 1:
         raise DataError("compare needs at least one split and one job, and a test share between 0 and 1.")
     people = _checked(X, y, sensitive_features, matrix, pos_label)
-    chosen, skipped = _fitting(choose_methods(methods), people.sensitive)
+    chosen, skipped = leave_out_unfit(choose_methods(methods), people.sensitive)
     folder = Path(out)
     store = Store(folder / "units")
     with store.locked():
@@ -301,7 +132,7 @@ def compare(
         if fresh:
             store.clear()
         data, digest = _written(people, folder)
-        units = _units(chosen, n_splits, test_share, data, digest)
+        units = plan_runs(chosen, n_splits, test_share, data, digest)
         try:
             run_units(units, store, jobs=jobs, done=done)
         finally:
@@ -312,7 +143,7 @@ def compare(
     return found
 
 
-def _checked(X: Any, y: Any, sensitive_features: Any, matrix: Any, pos_label: Any) -> _People:
+def _checked(X: Any, y: Any, sensitive_features: Any, matrix: Any, pos_label: Any) -> ComparedPeople:
     frame = X.reset_index(drop=True) if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
     frame = frame.set_axis([str(name) for name in frame], axis=1).apply(_plain)
     label = _checked_labels(y, pos_label)
@@ -324,7 +155,7 @@ def _checked(X: Any, y: Any, sensitive_features: Any, matrix: Any, pos_label: An
     numbers = None if matrix is None else np.asarray(matrix, dtype=float)
     if len(frame) != len(label) or (numbers is not None and len(numbers) != len(label)):
         raise DataError("X, matrix and y must have as many rows.")
-    return _People(frame, label, pd.DataFrame(words).astype(str), numbers)
+    return ComparedPeople(frame, label, pd.DataFrame(words).astype(str), numbers)
 
 
 def _checked_labels(y: Any, pos_label: Any) -> NDArray[np.int64]:
@@ -347,31 +178,7 @@ def _plain(column: pd.Series) -> pd.Series:
     return words.where(words.isna(), words.astype(str)).where(words.notna(), None)
 
 
-def choose_methods(keys: Sequence[str] | None = None) -> list[Method]:
-    """Return the methods of some keys, or all; raise for a key that does not exist."""
-    known = {method.key: method for method in every_method()}
-    for key in keys or ():
-        if key not in known:
-            raise DataError(f"There is no method {key!r}; there are {', '.join(known)}.", field="methods")
-    return [known[key] for key in dict.fromkeys(keys or known)]
-
-
-def _fitting(methods: list[Method], sensitive: pd.DataFrame) -> tuple[list[Method], dict[str, str]]:
-    """Return the methods that take such attributes, and why the others do not."""
-    skipped = {}
-    most = int(sensitive.nunique().max())
-    for method in methods:
-        if sensitive.shape[1] > 1 and not method.capabilities.multiple:
-            skipped[method.title] = "takes one sensitive attribute"
-        elif most > 2 and not method.capabilities.polyvalent:
-            skipped[method.title] = "takes an attribute of two values"
-    chosen = [method for method in methods if method.title not in skipped]
-    if not chosen:
-        raise DataError("None of the methods takes such sensitive attributes.")
-    return chosen, skipped
-
-
-def _written(people: _People, folder: Path) -> tuple[str, str]:
+def _written(people: ComparedPeople, folder: Path) -> tuple[str, str]:
     """Write the data for the workers, and return where and their digest."""
     digest = sha256()
     for table in (people.frame, people.sensitive):
@@ -382,17 +189,6 @@ def _written(people: _People, folder: Path) -> tuple[str, str]:
     content = {name: getattr(people, name) for name in ("frame", "label", "sensitive", "matrix")}
     write_atomic(path, pickle.dumps(content))
     return str(path), digest.hexdigest()[:16]
-
-
-def _units(methods: list[Method], n_splits: int, test_share: float, data: str, digest: str) -> list[Unit]:
-    units = []
-    for method in methods:
-        for setting in method.settings or (None,):
-            for split in range(n_splits):
-                parameters = {"method": method.key, "setting": setting, "split": split, "test_share": test_share}
-                cost = _COSTS.get(method.key, 1.0)
-                units.append(Unit(measure_method, {**parameters, "data": data, "digest": digest}, cost))
-    return units
 
 
 def _summary(rows: pd.DataFrame, methods: list[Method]) -> pd.DataFrame:

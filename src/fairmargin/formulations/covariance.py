@@ -51,7 +51,7 @@ def solve_bounds(task: Task, bind: Bind, relative: bool) -> Outcome:
         task.problem, bind, near=near, accuracy=task.accuracy, reference_tol=reference_tol
     )
     solution = as_sure_as(solution, free) if relative else solution
-    return Outcome(solution, bind(task.problem, free), free)
+    return Outcome(solution, bind(task.problem, free), free, is_as_solved=task.region is None)
 
 
 class Path:
@@ -136,14 +136,21 @@ class Path:
             nearest = nearest[:-1]
             share = extrapolate(nearest, t, len(nearest) // 2)
         known = [self._solved[s] for s in nearest]
-        theta = np.tensordot(share, [s.theta for s in known], 1)
-        multipliers = np.tensordot(share, [s.multipliers for s in known], 1)
+        theta = _combine(share, [s.theta for s in known])
+        multipliers = _combine(share, [s.multipliers for s in known])
         if smooth:
-            kind = first.scores.dtype  # scores in float64 would carry every pass of a problem in float32 along
-            scores = np.tensordot(share.astype(kind), [s.scores for s in known], 1)
-            return Start(theta, multipliers, first.hessian, scores=scores)
-        alpha = self.task.problem.clip_dual(np.tensordot(share, [s.alpha for s in known], 1))
+            return Start(theta, multipliers, first.hessian, scores=_combine(share, [s.scores for s in known]))
+        alpha = self.task.problem.clip_dual(_combine(share, [s.alpha for s in known]))
         return Start(theta, multipliers, first.hessian, alpha)
+
+
+def _combine(shares: Array, vectors: Sequence[Array]) -> Array:
+    """Return a linear combination in the precision of the vectors, which may be long: without a matrix of them."""
+    total = vectors[0] * vectors[0].dtype.type(shares[0])
+    term = np.empty_like(total)
+    for share, vector in zip(shares[1:], vectors[1:], strict=True):
+        total += np.multiply(vector, vector.dtype.type(share), out=term)
+    return total
 
 
 def extrapolate(nodes: Sequence[float], t: float, degree: int) -> Array:

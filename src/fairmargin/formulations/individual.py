@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fairmargin.constraints import IndividualLossBound
 from fairmargin.formulations.outcome import Outcome, as_sure_as
-from fairmargin.formulations.promises import Held, Promises, PromisesInMemory
+from fairmargin.formulations.promises import BINDING, Held, Promises, PromisesInMemory
 from fairmargin.formulations.region import Region, Search, few, least_factor
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.formulations.ties import settle_ties
@@ -25,7 +25,6 @@ from fairmargin.problem import Problem, Solution
 from fairmargin.tolerances import HAIR, ROUGH, ROUNDING
 
 __all__ = [
-    "BINDING",
     "IndividualOutcome",
     "keep_promises",
     "make_promises",
@@ -37,7 +36,6 @@ __all__ = [
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-BINDING = 2e-7  # room below which a promise binds; share by which the second stage may exceed the least covariance
 _WIDE = 200  # columns from which on there is often room for no covariance at all
 
 
@@ -63,6 +61,11 @@ class IndividualOutcome(Outcome):
     def broken(self, scores: Array) -> Array:
         """Return by how much each promise is broken by scores; negative where it is kept."""
         return np.empty(0) if self.promises is None else -self.promises.slack(scores)
+
+    def check(self, scores: Array) -> None:
+        """Raise where somebody is refused whose positive decision must be kept."""
+        if self.promises is not None:
+            self.promises.check_decisions(scores)
 
 
 @solve_task.register
@@ -147,11 +150,11 @@ def keep_promises(task: Task, free: Solution, promises: Promises, radius: float)
             return found
     counted = reach > 0
     A = task.problem.rows[counted] / reach[counted, None]  # |A theta| <= t
-    factor, first, working = least_factor(task.problem, free, A, np.zeros(len(A)), np.ones(len(A)), promises, radius)
-    if factor >= 1.0 - BINDING:  # the promises leave no room: nothing to gain, and nothing to pay for
-        return unchanged
-    problem, solution = _least_loss(task, free, promises, factor * reach, radius, first, working)
-    return Bound(problem, _kept(task, problem, solution, free, promises), factor)
+    least = least_factor(task.problem, free, A, np.zeros(len(A)), np.ones(len(A)), promises, radius)
+    if least.factor >= 1.0 - BINDING:  # the promises leave no room: nothing to gain, and nothing to pay for
+        return replace(unchanged, solution=least.as_sure(unchanged.solution))
+    problem, solution = _least_loss(task, free, promises, least.factor * reach, radius, least.theta, least.working)
+    return Bound(problem, least.as_sure(_kept(task, problem, solution, free, promises)), least.factor)
 
 
 def relative_increase(solution: Solution, free: Solution) -> float:

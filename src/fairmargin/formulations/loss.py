@@ -21,6 +21,8 @@ __all__ = ["LossBoundOutcome", "least_factor", "least_sum", "solve_loss_bound", 
 
 Array = NDArray[np.float64]
 
+_DEARER = 8.0  # from one price to the next where it is not known which is high
+
 
 @dataclass(frozen=True)
 class LossBoundOutcome(Outcome):
@@ -124,7 +126,7 @@ def _certified(task: Task, solution: Solution, counted: NDArray[np.bool_]) -> tu
         tol=max(task.tol, ROUGH),
         n_iter=solution.certificate.n_iter,
     )
-    return problem, replace(solution, alpha=alpha, certificate=proof)
+    return problem, as_sure_as(replace(solution, alpha=alpha, certificate=proof), _roughly(solution))
 
 
 def least_factor(path: Path, budget: float) -> tuple[float, Solution]:
@@ -166,19 +168,25 @@ def _price(path: Path, solution: Solution) -> float:
     return max(float(np.abs(solution.multipliers[bounded]) @ np.abs(path.reach[bounded])), TINY)
 
 
-def least_sum(task: Task, free: Solution, zero: Solution, unit: Array, budget: float) -> Solution:
+def least_sum(task: Task, free: Solution, zero: Solution | None, unit: Array, budget: float) -> Solution:
     """Return the solution that minimises ``sum_k |cov_k| / unit_k`` within the budget.
 
     On the path ``min L + mu sum_k |cov_k| / unit_k`` the loss grows with ``mu``; its root against the budget is
-    searched in ``log mu``.
+    searched. ``zero`` is the classifier of no covariance, None where promises to people may leave no room for it.
     """
-    if zero.objective <= budget:
+    if zero is not None and zero.objective <= budget:
         return zero
     prices = Prices(task, free, np.where(np.isfinite(unit), 1.0 / unit, 0.0))
-    # At the largest of the multipliers of zero covariance, zero is optimal for the priced problem too.
-    high = float(np.max(np.abs(zero.multipliers) * np.where(np.isfinite(unit), unit, 0.0)))
+    if zero is not None:
+        # At the largest of the multipliers of zero covariance, zero is optimal for the priced problem too.
+        high = float(np.max(np.abs(zero.multipliers) * np.where(np.isfinite(unit), unit, 0.0)))
+    else:
+        high = _high_price(prices, free, budget)
+        zero = prices.at(high)
+        if zero.objective <= budget:
+            return zero
     best = replace(free, multipliers=np.zeros(task.problem.n_rows))
-    low, at_low = 0.0, best
+    low, at_low, beyond = 0.0, best, zero
     close = HAIR * free.objective
     for step in range(MOST_ROUNDS):
         share = (budget - at_low.objective) / max(zero.objective - at_low.objective, TINY)
@@ -188,10 +196,32 @@ def least_sum(task: Task, free: Solution, zero: Solution, unit: Array, budget: f
             low, at_low = mu, here
             best = here
         else:
-            high = mu
+            high, beyond = mu, here
         if 0 <= budget - best.objective <= close or high - low <= ROUNDING * high:
             break
-    return _spend_rest(task, best, unit, budget, prices, high)
+    # That less is not possible is shown by the point beyond the budget, if it was solved.
+    return as_sure_as(_spend_rest(task, best, unit, budget, prices, high), _roughly(beyond))
+
+
+def _roughly(solution: Solution) -> Solution:
+    """Return a solution whose status is about the wider tolerance of sums of covariances."""
+    proof = solution.certificate
+    is_close = proof.status == "inaccurate" and proof.gap <= ROUGH
+    return replace(solution, certificate=replace(proof, status="solved")) if is_close else solution
+
+
+def _high_price(prices: Prices, free: Solution, budget: float) -> float:
+    """Return a price that exceeds the budget, or else one above which the priced covariances fall no further."""
+    rows, last = prices.task.problem.rows, np.inf
+    paid = float(prices.price @ np.abs(rows @ free.theta))
+    mu = budget / max(paid, TINY)
+    for _ in range(MOST_ROUNDS):
+        here = prices.at(mu)
+        paid = float(prices.price @ np.abs(rows @ here.theta))
+        if here.objective > budget or paid >= last * (1.0 - ROUGH):
+            break
+        mu, last = _DEARER * mu, paid
+    return mu
 
 
 def _spend_rest(task: Task, within: Solution, unit: Array, budget: float, prices: Prices, mu: float) -> Solution:

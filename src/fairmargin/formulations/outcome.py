@@ -40,16 +40,22 @@ class Outcome:
         The solution without a constraint, where it was needed.
     n_ties : int
         People whose score was zero up to rounding, and who were moved off the boundary together.
+    is_as_solved : bool
+        Whether the solution is as :func:`fairmargin.solvers.solve` returned it.
     """
 
     solution: Solution
     problem: Problem
     unconstrained: Solution | None = None
     n_ties: int = 0
+    is_as_solved: bool = False
 
     def broken(self, scores: Array) -> Array:
         """Return by how much scores break each promise about decisions or people; not positive where it is kept."""
         return np.empty(0)
+
+    def check(self, scores: Array) -> None:
+        """Raise where the scores of the fitted function break what must hold to the last digit."""
 
     def warn(self, scores: Array) -> None:
         """Warn of what the scores of the fitted function show, for the caller of ``fit``."""
@@ -100,9 +106,11 @@ def certify_function(
         What a score may be off by, relative to the largest, beyond the rounding of a plain product.
     """
     problem, proof = task.problem, outcome.solution.certificate
-    value = float(problem.weight @ problem.loss.value(problem.y * scores))
-    if np.any(problem.ridge):
-        value += 0.5 * squared_norm
+    if scores is outcome.solution.scores:
+        value = proof.objective
+    else:
+        value = float(problem.weight @ problem.loss.value(problem.y * scores))
+        value += 0.5 * squared_norm if np.any(problem.ridge) else 0.0
     missed, room = _missed(task, outcome, scores, rounding)
     gap = problem.relative_gap(value, proof.dual_bound)
     is_same = abs(value - proof.objective) <= (task.tol if tol is None else tol) * problem.gap_unit(proof.objective)
@@ -114,16 +122,18 @@ def certify_function(
 def _missed(task: Task, outcome: Outcome, scores: Array, rounding: float) -> tuple[Array, Array]:
     """Return by how much every bound and promise is missed by scores, and how much of that rounding may be."""
     broken = outcome.broken(scores)
-    size = largest(np.abs(scores))
+    magnitude = np.abs(scores)
+    size = largest(magnitude) if len(broken) or rounding else 0.0
     room = np.full(len(broken), ROUNDING_ROOM * (1.0 + size) + rounding * size)
     K = task.centred.shape[1]
     if not K or outcome.problem.n_rows < K:
         return broken, room
     covariance = task.covariance(scores)
     lower, upper = outcome.problem.lower[:K], outcome.problem.upper[:K]
-    weight = task.data.people_weight / task.data.people_weight.sum()
-    summed = np.sqrt(len(scores)) * np.finfo(float).eps * (weight * np.abs(scores)) @ np.abs(task.centred)
-    summed += rounding * size * (weight @ np.abs(task.centred))
+    sizes = task.deviations.sizes
+    summed = np.sqrt(len(scores)) * np.finfo(float).eps * (sizes @ magnitude)
+    if rounding:
+        summed += rounding * size * sizes.sum(axis=1)
     missed = np.maximum(covariance - upper, lower - covariance)
     return np.append(missed, broken), np.append(outcome.problem.room(outcome.solution.theta)[:K] + summed, room)
 
@@ -137,7 +147,7 @@ def as_sure_as(solution: Solution, reference: Solution) -> Solution:
 
 
 def loss_increase(value: float, best: float, problem: Problem) -> float:
-    """Return ``value / best - 1``, where a share of the best objective means something."""
+    """Return ``value / best - 1``; raise where a share of the best objective means nothing."""
     if not best > ROUNDING * problem.at_zero:
         raise ValueError(
             "The data can be fitted or separated without any loss, and a share of a loss of zero means nothing; set "
@@ -160,11 +170,14 @@ def warn_unless_solved(proof: Certificate, tol: float) -> None:
     hint = "To get closer, scale the features or lower C."
     if proof.status == "iteration limit":
         hint = "To get closer, raise max_iter."
-    elif proof.gap <= _CLOSE:  # rounding, which neither scales nor penalties change much
+    elif tol < proof.gap <= _CLOSE:  # rounding, which neither scales nor penalties change much
         hint = "The objective is proved to be that close to the best; if that is enough, raise tol."
+    reached = f"above tol={tol:.1e}; the largest violation is {proof.violation:.1e}"
+    if proof.gap <= tol:
+        missed = f"missed a bound (by {proof.violation:.1e} at most) or the least covariance by more than rounding"
+        reached = f"within tol={tol:.1e}, but {missed}"
     warn(
         f"The solver stopped ({proof.status}) after {proof.n_iter} iterations at a relative duality gap of "
-        f"{proof.gap:.1e}, above tol={tol:.1e}; the largest violation is {proof.violation:.1e}. "
-        f"{hint}",
+        f"{proof.gap:.1e}, {reached}. {hint}",
         ConvergenceWarning,
     )

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fairmargin.constraints import CovariancePenalty
 from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.prices import Prices
 from fairmargin.formulations.task import Task, solve_task, start_at
-from fairmargin.penalty import CovariancePenalty
 
 __all__ = ["PenaltyOutcome", "solve_covariance_penalty"]
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from fairmargin.decisions import Ranking, mean_gain
+from fairmargin.constraints import PerformanceBound
+from fairmargin.decisions import mean_gain
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.task import Task, solve_task
-from fairmargin.performance import PerformanceBound
+from fairmargin.formulations.ties import tie_width, without_rounding
 from fairmargin.problem import Solution
+from fairmargin.ranking import Ranking
 from fairmargin.tolerances import ROUNDING
 
 __all__ = ["Floor", "PerformanceOutcome", "least_worthwhile", "solve_performance_bound"]
@@ -69,11 +72,11 @@ class Floor:
         return self.best - (self.constraint.gamma + ROUNDING) * abs(self.best)
 
     def measure(self, scores: Array) -> float:
-        """Return the measure of scores, decided at zero."""
+        """Return the measure of scores, decided at zero: ties are accepted together, as after the fit."""
         label, weight = self.task.data.y > 0, self.task.data.people_weight
         if self.constraint.measure == "auc":
-            return float(roc_auc_score(label, scores, sample_weight=weight))
-        return mean_gain(scores >= 0, label, self._gains, weight)
+            return float(roc_auc_score(label, without_rounding(scores), sample_weight=weight))
+        return mean_gain(scores >= -tie_width(scores), label, self._gains, weight)
 
     def keeps(self, scores: Array) -> bool:
         """Whether scores are worth enough."""
@@ -113,7 +116,17 @@ def solve_performance_bound(constraint: PerformanceBound, task: Task) -> Outcome
     )
 
 
-def least_worthwhile(path: Path, keeps: Callable[[Array], bool], least: float = 0.0) -> float:
+class Line(Protocol):
+    """Solutions that depend on one number, as those of a :class:`fairmargin.formulations.covariance.Path`."""
+
+    def at(self, t: float) -> Solution:
+        """Return the solution at ``t``."""
+
+    def trace(self, factors: Sequence[float]) -> Iterator[tuple[float, Solution]]:
+        """Yield several."""
+
+
+def least_worthwhile(path: Line, keeps: Callable[[Array], bool], least: float = 0.0) -> float:
     """Return the least factor found, from ``least`` on, whose scores are worth enough; 1 where none are."""
     # Scores of the last few points only are kept by trace; the search needs one at a time.
     grid = np.linspace(1.0, least, _STEPS + 1)

@@ -6,6 +6,10 @@ where the first covariance changes its sign: that one is held from there on. At 
 multipliers of the held covariances must be within their prices; where no choice of them is, the subgradient of least
 norm is a direction of descent, and the covariances that it moves are let go. Every step lowers the priced objective.
 
+The dual variables of people at a corner of the hinge loss are a choice as well. Where many are, as if everybody gets
+the same score, those of a solution may fit no multipliers within the prices though others do: a linear program finds
+them.
+
 With multipliers ``|nu_k| <= p_k``, equal where ``cov_k`` is not zero, the solution is also that of the bounds
 ``|cov_k|``, with the same dual bound less what is paid: that is how it is certified.
 """
@@ -16,12 +20,12 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import lsq_linear
+from scipy.optimize import linprog, lsq_linear
 
 from fairmargin.formulations.task import Task
 from fairmargin.problem import Certificate, Solution
 from fairmargin.solvers import Start
-from fairmargin.tolerances import HAIR, MOST_ROUNDS, ROUNDING
+from fairmargin.tolerances import HAIR, MOST_ROUNDS, ROUGH, ROUNDING
 
 __all__ = ["Prices"]
 
@@ -50,29 +54,37 @@ class Prices:
     def at(self, mu: float) -> Solution:
         """Return the solution at ``mu``, certified as the least ``L`` within the covariances that it has."""
         if mu not in self._solved:
-            self._solved[mu] = self._search(mu * self.price)
+            with np.errstate(over="ignore", invalid="ignore"):  # as while solving
+                self._solved[mu] = self._search(mu * self.price)
         return self._solved[mu]
 
     def _search(self, price: Array) -> Solution:
-        problem, seen = self.task.problem, set()
+        problem = self.task.problem
+        seen: set[tuple[float, ...]] = set()
         best: tuple[float, Solution] | None = None
         for _ in range(MOST_ROUNDS):
             solution = self._solve(price)
             if self._step_towards(solution.theta):
+                self.last = Start(self.theta)  # the solution for signs that do not hold may be far away
                 continue
             multipliers, let_go = self._multipliers(solution, price)
             found = replace(solution, multipliers=multipliers, certificate=self._proof(solution, price))
             value = found.objective + float(price @ np.abs(problem.rows @ solution.theta))
             if best is None or value <= best[0]:
                 best = value, found
-            if not np.any(let_go) or tuple(self.sign + let_go) in seen:
+            further = self._next_signs(solution, price, let_go, seen)
+            if further is None:
                 break
-            self.sign = self.sign + let_go
-            seen.add(tuple(self.sign))
+            self.sign = further
+            seen.add(tuple(further))
         assert best is not None
-        if np.any(let_go):  # not within the prices, and no way down was found
-            return replace(best[1], certificate=replace(best[1].certificate, status="inaccurate"))
-        return best[1]
+        if not np.any(let_go):
+            return best[1]
+        # Not within the prices, and no way down was found.
+        proved = proved_at_corners(self.task, best[1], price)
+        if proved is not None:
+            return proved
+        return replace(best[1], certificate=replace(best[1].certificate, status="inaccurate"))
 
     def _proof(self, solution: Solution, price: Array) -> Certificate:
         """Return the certificate of ``L`` under the bounds ``|cov_k|``, without what is paid for them."""
@@ -88,6 +100,12 @@ class Prices:
         bound = np.where((self.price > 0) & (self.sign == 0), 0.0, np.inf)
         priced = replace(problem.with_bounds(-bound, bound), tilt=problem.rows.T @ (self.sign * price))
         solution = self.task.solve(priced, self.last)
+        proof = self._proof(solution, price)
+        if self.task.proof and solution.certificate.status == "solved" and proof.gap > self.task.tol:
+            # A gap within tolerance of loss and price, but not of the loss alone, which the certificate is about.
+            share = problem.gap_unit(proof.objective) / problem.gap_unit(solution.objective)
+            closer = replace(self.task, tol=share * self.task.tol)
+            solution = closer.solve(priced, Start.at(solution))
         self.last = Start(solution.theta, solution.multipliers, solution.hessian)
         return solution
 
@@ -129,8 +147,65 @@ class Prices:
         whole[zero] = np.clip(chosen, -price[zero], price[zero])
         return whole, let_go
 
+    def _next_signs(
+        self, solution: Solution, price: Array, let_go: Array, seen: set[tuple[float, ...]]
+    ) -> Array | None:
+        """Return signs not tried yet, with all that must be let go or, beside other constraints, one of them."""
+        if not np.any(let_go):
+            return None
+        held = np.where((price > 0) & (self.sign == 0), solution.multipliers, 0.0)
+        excess = np.abs(held) > price * (1 + HAIR)
+        alone = [np.where(np.arange(len(held)) == k, np.sign(held), 0.0) for k in np.flatnonzero(excess)]
+        return next((s for s in (self.sign + way for way in (let_go, *alone)) if tuple(s) not in seen), None)
+
     def _signs(self, theta: Array) -> Array:
         rows = self.task.problem.rows
         covariance = rows @ theta
         seen = np.abs(covariance) > HAIR * (np.abs(rows) @ np.abs(theta))
         return np.where((self.price > 0) & seen, np.sign(covariance), 0.0)
+
+
+def proved_at_corners(task: Task, solution: Solution, price: Array) -> Solution | None:
+    """Return a solution of the hinge problem with dual variables that prove it at ``price``; None if there are none.
+
+    With ``a_i`` at its end for people off the corner and ``nu_k`` for covariances that are not zero, the others are
+    to make ``rho theta - Xa'(a y) + A' nu`` zero. Its size, in units in which columns are alike, is minimised with
+    what is lost where people are beside the corner, or covariances beside zero.
+    """
+    problem, theta, scores = task.problem, solution.theta, solution.scores
+    if problem.loss.smooth or not len(scores):
+        return None
+    short = 1.0 - problem.y * scores
+    at_corner = np.flatnonzero(np.abs(short) <= ROUGH)  # what a choice for people beside it costs is in the proof
+    covariance = problem.rows @ theta
+    is_zero = np.abs(covariance) <= ROUGH * (np.abs(problem.rows) @ (np.abs(theta) + 1.0 / problem.design.scale))
+    free = np.flatnonzero((price > 0) & is_zero)
+    alpha = np.where(short > ROUGH, problem.weight, 0.0)
+    nu = np.where(is_zero, 0.0, np.sign(covariance) * price)
+    left = problem.ridge * theta - problem.design.rmatvec(alpha * problem.y) + problem.rows.T @ nu
+    pushed = problem.design.rows(at_corner).T * -problem.y[at_corner]
+    unit = 1.0 / problem.design.scale
+    some = np.eye(len(theta))
+    found = linprog(
+        np.concatenate([-short[at_corner], -covariance[free], np.ones(2 * len(theta))]),
+        A_eq=np.hstack([unit[:, None] * pushed, unit[:, None] * problem.rows[free].T, some, -some]),
+        b_eq=-unit * left,
+        bounds=[
+            *((0.0, c) for c in problem.weight[at_corner]),
+            *((-p, p) for p in price[free]),
+            *[(0.0, None)] * (2 * len(theta)),
+        ],
+        method="highs",
+    )
+    if found.status != 0:
+        return None
+    n_corner = len(at_corner)  # HiGHS keeps bounds up to a tolerance of its own
+    alpha[at_corner] = np.clip(found.x[:n_corner], 0.0, problem.weight[at_corner])
+    nu[free] = np.clip(found.x[n_corner : n_corner + len(free)], -price[free], price[free])
+    bound = np.where(price > 0, np.abs(covariance), np.inf)
+    sums = problem.dual_sums(scores, alpha)
+    n_iter = solution.certificate.n_iter
+    proof = problem.with_bounds(-bound, bound).certify(theta, nu, scores, sums, tol=task.tol, n_iter=n_iter)
+    if proof.status != "solved":
+        return None
+    return replace(solution, multipliers=nu, alpha=problem.balanced(alpha, nu, sums), certificate=proof)

@@ -7,20 +7,33 @@ rows are is the business of the class that answers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.exceptions import InfeasibleError
 from fairmargin.losses import Loss
-from fairmargin.problem import ROUNDING_ROOM, Problem, Solution
+from fairmargin.problem import ROUNDING_ROOM, Problem, Solution, largest
 from fairmargin.solvers import Start
 
-__all__ = ["Held", "PromiseView", "Promises", "PromisesInMemory", "least_margins", "share_of_free"]
+__all__ = [
+    "BINDING",
+    "Held",
+    "PromiseView",
+    "Promises",
+    "PromisesInMemory",
+    "allowed_thresholds",
+    "least_margins",
+    "share_of_free",
+]
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
+
+BINDING = 2e-7  # room below which a promise binds; share by which a second stage may exceed the least covariance
 
 
 @dataclass(frozen=True)
@@ -78,8 +91,16 @@ class Promises(Protocol):
         """Return where the second stage starts from."""
         ...
 
+    def foresee(self, region: Any, problem: Problem) -> Held:
+        """Return promises that may bind in the solution of a problem within a region, where looking is dear."""
+        ...
+
     def evaluate(self, problem: Problem, theta: Array, tol: float) -> Solution:
         """Return a point with its certificate, without multipliers."""
+        ...
+
+    def kept(self, solution: Solution) -> tuple[float, int]:
+        """Return by how much the worst promise is broken, at least 0, and how many are kept with no room to spare."""
         ...
 
 
@@ -129,13 +150,23 @@ class PromisesInMemory:
 
     def cuts(self, scores: Array) -> tuple[float, float]:
         """Return the least and the largest threshold, taken off every score, that keeps all promises."""
-        room = self.slack(scores)
-        least = float(np.max(-room[self.sign < 0], initial=-np.inf))
-        return least, float(np.min(room[self.sign > 0], initial=np.inf))
+        slack = self.slack(scores)
+        room = [float(np.min(slack[self.sign == side], initial=np.inf)) for side in (-1.0, 1.0)]
+        return allowed_thresholds(room, largest(np.abs(scores)))
 
     def slack(self, scores: Array) -> Array:
         """Return by how much each promise is kept."""
         return self.sign * scores[self.people] - self.tau
+
+    def check_decisions(self, scores: Array) -> None:
+        """Raise where a decision that must be kept is not that of the scores."""
+        refused = int(np.count_nonzero(scores[self.people[self.n_bounded :]] < 0))
+        if refused:
+            raise InfeasibleError(
+                f"keep_positive cannot be kept: by the rounding of scores {refused} people would be refused whom the "
+                "unconstrained classifier accepts. Scale the features, remove columns that nearly depend on others, "
+                "or lower C."
+            )
 
     def held(self, chosen: Index) -> Held:
         """Return some of the promises as rows of A."""
@@ -155,6 +186,10 @@ class PromisesInMemory:
         """Start at the unconstrained classifier."""
         return Start(free.theta, hessian=free.hessian)
 
+    def foresee(self, region: Any, problem: Problem) -> Held:
+        """Return none: looking is cheap."""
+        return self.held(np.empty(0, dtype=np.intp))
+
     def evaluate(self, problem: Problem, theta: Array, tol: float) -> Solution:
         """Return a point with its certificate, without multipliers."""
         scores = problem.design.matvec(theta)
@@ -162,6 +197,11 @@ class PromisesInMemory:
         nothing = np.zeros(problem.n_rows)
         proof = problem.certify(theta, nothing, scores, problem.dual_sums(scores, alpha), tol=tol)
         return Solution(theta, nothing, scores, alpha, proof)
+
+    def kept(self, solution: Solution) -> tuple[float, int]:
+        """Return by how much the worst promise is broken, at least 0, and how many are kept with no room to spare."""
+        slack = self.slack(solution.scores)
+        return largest(-slack), int(np.count_nonzero(slack <= BINDING))
 
 
 @dataclass(frozen=True)
@@ -188,6 +228,16 @@ class _ViewInMemory:
 def share_of_free(slack: Array, at_free: Array) -> float:
     """Return the share of the unconstrained classifier at which promises broken by ``-slack`` are kept again."""
     return float(np.max(slack / (slack - at_free), initial=0.0))
+
+
+def allowed_thresholds(room: Sequence[float] | Array, size: float) -> tuple[float, float]:
+    """Return the least and the largest threshold that keeps promises of scores of at most ``size``.
+
+    ``room`` (2,) is the least room of those to score low and of those to score high. Room up to rounding is none:
+    promises of both kinds that bind leave the threshold where it is, rather than nowhere.
+    """
+    low, high = np.where(np.abs(room) <= ROUNDING_ROOM * (1.0 + size), 0.0, room)
+    return -float(low), float(high)
 
 
 def least_margins(loss: Loss, margins: Array, gamma: Array | float) -> Array:

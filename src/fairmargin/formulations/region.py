@@ -6,7 +6,7 @@ everybody, add those whose promise is broken, until nobody's is.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from fairmargin.solvers import Accuracy, Start, solve
 from fairmargin.solvers.cone_program import ConeProgram, solve_program
 from fairmargin.tolerances import HAIR, MOST_ROUNDS, RIM, ROUGH
 
-__all__ = ["Region", "Search", "few", "least_factor"]
+__all__ = ["LeastFactor", "Region", "Search", "few", "least_factor"]
 
 Array = NDArray[np.float64]
 
@@ -100,6 +100,9 @@ class Search:
 
     def solve(self) -> Solution:
         """Return the solution; where rows and promises contradict each other, the point at which that showed."""
+        region = self.region
+        if region.promises is not None:
+            region.working = region.working.joined(region.promises.foresee(region, self.problem))
         solution = self.at(1.0)
         return self.within(solution) if self.outside(solution) and not self.failed(solution) else solution
 
@@ -145,6 +148,9 @@ class Search:
         ``log(||w|| / R)`` falls in the logarithm of the factor; regula falsi with the Illinois rule.
         """
         radius = self.region.radius
+        if radius == 0.0:  # the unconstrained classifier is constant: only the intercept is left
+            constant = np.where(self.problem.ridge > 0, 0.0, outside.theta)
+            return self._known(constant if self.region.inside is None else self.region.inside)
         low, at_low = 0.0, np.log(self._length(outside) / radius)
         high = 1.0
         while self.outside(solution := self.at(float(np.exp(high)))):
@@ -188,30 +194,49 @@ class Search:
         return self.region.promises.evaluate(self.region.written(self.problem), theta, self.accuracy.tol)
 
 
-def least_factor(
-    problem: Problem, free: Solution, A: Array, base: Array, unit: Array, promises: Promises, radius: float
-) -> tuple[float, Array, Held]:
-    """Return the least ``t >= 0`` with ``|A theta| <= base + t unit`` that keeps all promises in the ball.
+@dataclass(frozen=True)
+class LeastFactor:
+    """The least ``t`` that promises leave room for.
 
-    Returns
-    -------
+    Attributes
+    ----------
     factor : float
     theta : (p,)
         A point that attains it.
     working : Held
         The promises that were tight there.
+    is_exact : bool
+        Whether the program that found it was solved: features of very different sizes may leave it without digits.
     """
+
+    factor: float
+    theta: Array
+    working: Held
+    is_exact: bool
+
+    def as_sure(self, solution: Solution) -> Solution:
+        """Return a solution within the factor, which is not solved unless the factor is."""
+        proof = solution.certificate
+        if self.is_exact or proof.status != "solved":
+            return solution
+        return replace(solution, certificate=replace(proof, status="inaccurate"))
+
+
+def least_factor(
+    problem: Problem, free: Solution, A: Array, base: Array, unit: Array, promises: Promises, radius: float
+) -> LeastFactor:
+    """Return the least ``t >= 0`` with ``|A theta| <= base + t unit`` that keeps all promises in the ball."""
     some = few(problem)
     working = promises.first(3 * some)
     for _ in range(MOST_ROUNDS):
-        theta, factor = _least_factor(problem, free.theta, (A, base, unit), working, radius)
+        theta, factor, error = _least_factor(problem, free.theta, (A, base, unit), working, radius)
         view = promises.look(theta)
         broken = view.broken(working, _ADDED * some)
         if len(broken) == 0:
             break
         working = working.joined(broken)
     # Few of the promises looked at on the way bind in the end; what follows starts from these.
-    return max(factor, 0.0), theta, view.tightest(2 * some)
+    return LeastFactor(max(factor, 0.0), theta, view.tightest(2 * some), error <= ROUGH)
 
 
 def few(problem: Problem) -> int:
@@ -221,8 +246,9 @@ def few(problem: Problem) -> int:
 
 def _least_factor(
     problem: Problem, near: Array, bounds: tuple[Array, Array, Array], held: Held, radius: float
-) -> tuple[Array, float]:
-    """Return ``theta`` and the least ``t`` for ``bounds = (A, base, unit)`` and the promises held, in the ball.
+) -> tuple[Array, float, float]:
+    """Return ``theta``, the least ``t`` for ``bounds = (A, base, unit)`` and the promises held, in the ball, and how
+    far they are from optimal.
 
     ``near`` (p,) is where to begin: the unconstrained classifier.
     """
@@ -234,8 +260,8 @@ def _least_factor(
     # base + t unit -+ A theta >= 0, t >= 0, and the promises
     G = np.vstack([np.hstack([-A, grows]), np.hstack([A, grows]), last, np.hstack([rows, none])])
     h = np.concatenate([-base, -base, [0.0], held.tau])
-    x = solve_program(ConeProgram(last, G, h, np.append(ball, False), radius), np.append(near, 2.0))
-    return basis @ x[:-1], float(x[-1])
+    x, error = solve_program(ConeProgram(last, G, h, np.append(ball, False), radius), np.append(near, 2.0))
+    return basis @ x[:-1], float(x[-1]), error
 
 
 def _span(problem: Problem, vectors: Array) -> tuple[Array, NDArray[np.bool_]]:

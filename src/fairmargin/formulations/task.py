@@ -8,7 +8,7 @@ that. Estimators read their fitted attributes from outcomes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from functools import cached_property, singledispatch
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from fairmargin.constraints import Constraint
 from fairmargin.design import make_design
+from fairmargin.diagnostics import Deviations
 from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.region import Region
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.losses import Loss, SmoothedHingeLoss
 from fairmargin.notions import Compared, Notion, SelectionRate, compare
 from fairmargin.problem import Problem, Solution
+from fairmargin.ranking import Population
 from fairmargin.row_space import reduce_few_rows, reduce_rank, reduce_wide
 from fairmargin.sensitive import Sensitive
 from fairmargin.solvers import Accuracy, Start, in_single_precision, solve
@@ -150,10 +152,20 @@ class Task:
         problem = _write_problem(design, self.data, self.centred, old.loss, old.weight, penalised)
         return replace(self, problem=problem, feature_map=feature_map, near=None)
 
+    @cached_property
+    def deviations(self) -> Deviations:
+        """:attr:`centred`, ready for covariances."""
+        return Deviations(self.centred, self.data.people_weight)
+
+    @cached_property
+    def people(self) -> Population:
+        """The people, whose decisions are counted by group."""
+        groups = tuple(a for a in self.sensitive.attributes if not a.is_numeric)
+        return Population(self.data.y > 0, self.data.people_weight, groups)
+
     def covariance(self, scores: Array) -> Array:
         """Return the decision boundary covariances of scores, (K,)."""
-        weight = self.data.people_weight
-        return self.centred.T @ (weight * scores) / weight.sum()
+        return self.deviations.covariance(scores)
 
 
 def start_at(solution: Solution | None) -> Start | None:
@@ -176,7 +188,10 @@ def make_task(
     if feature_map is None:
         feature_map = _coordinates(data.X, is_penalised, fit_intercept)
     design = make_design(data.X if feature_map is None else feature_map.features, fit_intercept)
-    weight = data.loss_weight * (C if is_penalised else 1.0)
+    with np.errstate(over="ignore"):
+        weight = data.loss_weight * (C if is_penalised else 1.0)
+        if np.isinf(weight.sum()):
+            raise ValueError("C times the sum of the weights is beyond the range of float64; make C smaller.")
     compared, centred = None, np.empty((len(data.y), 0))
     if data.sensitive is not None:
         notion = SelectionRate() if notion is None else notion
@@ -252,7 +267,8 @@ def run(task: Task, constraint: Constraint | None) -> Outcome:
 def solve_task(constraint: Any, task: Task) -> Outcome:
     """Return the outcome of a task under ``constraint``."""
     raise ValueError(
-        f"constraint must be None or one of the package's constraints (CovarianceBound, ...), got {constraint!r}."
+        "constraint must be None, a constraint for classifiers (CovarianceBound, PRuleBound, ...) or a list of them, "
+        f"got {constraint!r}."
     )
 
 
@@ -262,4 +278,4 @@ def solve_unconstrained(constraint: None, task: Task) -> Outcome:
     near = None if task.near is None else start_at(task.near.unconstrained)
     problem = task.problem.unconstrained()
     solution = task.solve(problem, near)
-    return Outcome(solution, problem, solution)
+    return Outcome(solution, problem, solution, is_as_solved=task.region is None)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import column_or_1d
 
-from fairmargin.constraints import check_confidence, check_percent
+from fairmargin.constraints.prule import check_confidence, check_percent
 from fairmargin.decisions import Comparison
 from fairmargin.exceptions import NotCertifiedError
 from fairmargin.formatting import people
@@ -47,7 +47,7 @@ def certify(
     independent draws, and nothing that led to the classifier (training, scaling, search, the choice among several
     classifiers) may have seen them; testing several classifiers on the same people, or trying again with others,
     voids the promise. Equal weights are tested exactly (:mod:`fairmargin.guarantee.ratio_test`); weights that differ
-    by the same test on effective counts, whose guarantee is of ``kind="asymptotic"``.
+    by the same test on effective counts, whose guarantee has ``kind="asymptotic"``.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def _failed_groups(tested: CountedDecisions, failures: Sequence[Any]) -> list[An
 
 
 def _positive_label(model: Any, given: Any) -> Any:
-    """Return the label of the positive decision: as given, as the model was told, or the later one with a warning."""
+    """Return the positive decision: as given here, else the model's own, else the later label, with a warning."""
     classes = getattr(model, "classes_", None)
     if classes is None:
         return 1 if given is None else given

@@ -26,15 +26,17 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import column_or_1d
 
-from fairmargin.constraints import PRuleBound
+from fairmargin.constraints import Constraint, PRuleBound
 from fairmargin.exceptions import NotCertifiedError
-from fairmargin.formulations import Task
-from fairmargin.formulations.prule import PRuleOutcome, SafetySequence
+from fairmargin.formulations import Outcome, Task
+from fairmargin.formulations.prule import SafetySequence
+from fairmargin.formulations.several.tested import ListSequence
 from fairmargin.guarantee.certification import refuse
 from fairmargin.guarantee.record import Guarantee, name_positive
 from fairmargin.guarantee.verdict import CountedDecisions, Question, check_groups_known
 from fairmargin.notions import Condition, get_notion
 from fairmargin.sensitive import Attribute, Sensitive, encode_sensitive
+from fairmargin.several import Several, rule_to_test
 from fairmargin.strata import encode_strata, within_strata
 from fairmargin.validation import ONE_AT_A_TIME, TrainingData, validate_features, validate_weights
 
@@ -60,7 +62,7 @@ class Certified:
     """
 
     task: Task
-    outcome: PRuleOutcome
+    outcome: Outcome
     guarantee: Guarantee
     trained: Rows | None
 
@@ -82,7 +84,7 @@ class _SafetyPeople:
 
 
 def learn_then_test(
-    estimator: FairClassifier, constraint: PRuleBound, data: TrainingData, safety_set: Any = None
+    estimator: FairClassifier, asked: Constraint, data: TrainingData, safety_set: Any = None
 ) -> Certified:
     """Return the most accurate classifier found whose rule passes the test; raise NotCertifiedError if none does.
 
@@ -90,13 +92,15 @@ def learn_then_test(
     ----------
     estimator : FairClassifier
         Unfitted; it is not changed.
-    constraint : PRuleBound
-        With a confidence.
+    asked : PRuleBound or Several
+        With a confidence, or a list with such a rule: the others hold for the people trained on.
     data : TrainingData
         Everybody given to ``fit``.
     safety_set : (X, sensitive_features[, sample_weight[, y[, strata]]]), optional
         People to test on, if not part of ``data``.
     """
+    constraint = rule_to_test(asked)
+    assert constraint is not None
     assert constraint.confidence is not None
     assert constraint.p is not None
     assert data.sensitive is not None
@@ -105,7 +109,7 @@ def learn_then_test(
     if constraint.guarantee == "asymptotic":
         if safety_set is not None:
             raise ValueError("guarantee='asymptotic' tests on the people trained on; it takes no safety_set.")
-        return _cross_fit(estimator, constraint, question, data)
+        return _cross_fit(estimator, asked, constraint, question, data)
     if safety_set is not None:
         people = _read_safety_set(estimator, constraint, data, safety_set)
         train, rows = data, np.arange(len(data.y))
@@ -113,8 +117,7 @@ def learn_then_test(
         refuse_if_seen()
         rows, aside = split_people(constraint, len(data.y))
         train, people = data.take(rows, estimator.class_weight), _set_aside(constraint, data, aside)
-    task = estimator._refine(estimator._task(train), constraint)
-    sequence = SafetySequence(task, constraint, len(people))
+    task, sequence = _sequence(estimator, asked, constraint, train, len(people))
     seed = None if safety_set is not None else int(constraint.random_state)
     decided = ((outcome, _decide(estimator, task, outcome, people.X)) for outcome in sequence)
     passed = _test_in_order(decided, people, question, len(rows) + len(people))
@@ -123,6 +126,16 @@ def learn_then_test(
     outcome, counted, tested = passed
     record = _record(question, constraint, counted, tested, seed, data.classes[1])
     return Certified(task, outcome, record, data.kept[rows] if safety_set is None else None)
+
+
+def _sequence(
+    estimator: FairClassifier, asked: Constraint, rule: PRuleBound, data: TrainingData, n_test: int
+) -> tuple[Task, SafetySequence]:
+    """Return the task of the people who train, and the classifiers to test."""
+    task = estimator._refine(estimator._task(data), asked)
+    if isinstance(asked, Several):
+        return task, ListSequence(task, asked, rule, n_test)
+    return task, SafetySequence(task, rule, n_test)
 
 
 def _test_in_order(
@@ -169,7 +182,7 @@ def _record(
     )
 
 
-def _decide(estimator: FairClassifier, task: Task, outcome: PRuleOutcome, X: Any) -> Mask:
+def _decide(estimator: FairClassifier, task: Task, outcome: Outcome, X: Any) -> Mask:
     """Return the decisions that the estimator would make with an outcome, by the code that predicts."""
     trial = copy(estimator)
     if not hasattr(X, "columns"):  # checked and converted already: nothing to warn of
@@ -286,9 +299,11 @@ def _joined(trained: Attribute, safety: Attribute) -> Attribute:
 
 
 def _nothing_to_test(sequence: SafetySequence, constraint: PRuleBound) -> NotCertifiedError:
+    beside = "the other constraints, " if isinstance(sequence, ListSequence) else ""
     return NotCertifiedError(
-        f"No classifier keeps the {constraint.p:g}%-rule on the people trained on and {constraint.min_gain:.0%} of "
-        f"what the unconstrained classifier gains over a constant decision (an accuracy of {sequence.floor:.3f}): "
+        f"No classifier keeps {beside}the {constraint.p:g}%-rule on the people trained on and "
+        f"{constraint.min_gain:.0%} of what the unconstrained classifier gains over a constant decision (an accuracy "
+        f"of {sequence.floor:.3f}): "
         "there is nothing to test. Ask for a lower p or a smaller min_gain, or merge small groups."
     )
 
@@ -315,13 +330,12 @@ def _sees_everybody(kind: type) -> bool:
 
 
 def _cross_fit(
-    estimator: FairClassifier, constraint: PRuleBound, question: Question, data: TrainingData
+    estimator: FairClassifier, asked: Constraint, constraint: PRuleBound, question: Question, data: TrainingData
 ) -> Certified:
     n = len(data.y)
     everybody = _set_aside(constraint, data, np.arange(n))
-    folds = list(_folds(estimator, constraint, data))
-    whole_task = estimator._refine(estimator._task(data), constraint)
-    whole = SafetySequence(whole_task, constraint, n)
+    folds = list(_folds(estimator, asked, constraint, data))
+    whole_task, whole = _sequence(estimator, asked, constraint, data, n)
     highest = min([whole.highest, *(sequence.highest for _, _, sequence in folds)])
     tried = ((margin, _out_of_fold(estimator, data, folds, margin)) for margin in whole.margins(highest))
     decided = ((margin, a) for margin, a in tried if a is not None and whole.at(margin) is not None)
@@ -337,15 +351,15 @@ def _cross_fit(
 
 
 def _folds(
-    estimator: FairClassifier, constraint: PRuleBound, data: TrainingData
+    estimator: FairClassifier, asked: Constraint, constraint: PRuleBound, data: TrainingData
 ) -> Iterator[tuple[Rows, Task, SafetySequence]]:
     """Yield who is in each fold, and the classifiers that the others train."""
     n = len(data.y)
     fold = np.random.default_rng(int(constraint.random_state)).permutation(n) % _FOLDS
     for k in range(_FOLDS):
         inside, outside = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-        task = estimator._refine(estimator._task(data.take(outside, estimator.class_weight)), constraint)
-        yield inside, task, SafetySequence(task, constraint, n)
+        train = data.take(outside, estimator.class_weight)
+        yield inside, *_sequence(estimator, asked, constraint, train, n)
 
 
 def _out_of_fold(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fairmargin.notions import NOTIONS, get_notion
+
 __all__ = ["GroupRecord", "Guarantee", "name_positive"]
 
 _LIMITS = "Not covered: other populations, later years, groups not listed."
@@ -42,9 +44,9 @@ class Guarantee:
         In percent.
     confidence : float
     kind : {"exact", "asymptotic", "cross-fitted"}
-        Whether the statement holds for every number of people, or approximately for many. ``"cross-fitted"`` is of
-        the second kind: those tested also trained the classifier, and were decided in the test by others like it,
-        each trained without the people it decided.
+        Whether the statement holds for every number of people, or approximately for many, as with
+        ``"cross-fitted"``: there those tested also trained the classifier, and were decided in the test by others
+        like it, each trained without the people it decided.
     method : {"one_vs_rest", "between_groups"}
         How groups are compared, as in :func:`fairmargin.p_rule`.
     notion : str
@@ -81,6 +83,9 @@ class Guarantee:
     seed: int | None = None
     positive: str | None = None
 
+    def __str__(self) -> str:
+        return self.statement
+
     @property
     def statement(self) -> str:
         """The guarantee in words for readers."""
@@ -114,15 +119,8 @@ class Guarantee:
 
     def _event(self) -> str:
         """What happens to people, in words."""
-        known = {
-            "selection_rate": "are accepted",
-            "true_positive_rate": "and a positive label are accepted",
-            "false_positive_rate": "and a negative label are accepted",
-            "false_negative_rate": "and a positive label are refused",
-            "error_rate": "are decided wrongly",
-            "equalized_odds": "and the same label are accepted",
-        }
-        return known.get(self.notion, f"count by {self.notion.replace('_', ' ')}")
+        event = get_notion(self.notion).event if self.notion in NOTIONS else ""
+        return event or f"count by {self.notion.replace('_', ' ')}"
 
 
 def name_positive(label: Any) -> str | None:

@@ -46,7 +46,7 @@ class Question:
 
 
 def check_groups_known(attributes: Sequence[Attribute]) -> None:
-    """Raise for attributes known as probabilities only: the tests are of counts of people."""
+    """Raise for attributes known as probabilities only: the tests need counts of people."""
     for attribute in attributes:
         if attribute.probabilities is not None:
             raise probabilities_refused(attribute.name, "a guarantee")

@@ -23,7 +23,7 @@ from fairmargin.guarantee.record import Guarantee
 from fairmargin.membership import Membership, probabilities_refused
 from fairmargin.misspelled import names_arguments
 from fairmargin.sensitive import read_columns
-from fairmargin.several import as_constraint
+from fairmargin.several import rule_to_test
 
 __all__ = ["CertifiedClassifier"]
 
@@ -216,13 +216,12 @@ def _own_rule(estimator: Any) -> PRuleBound | None:
     """Return the rule that a classifier of this package tests itself on people set aside; None if it tests none."""
     if not has_fit_parameter(estimator, "safety_set"):
         return None
-    asked = as_constraint(estimator.constraint)
-    is_tested = isinstance(asked, PRuleBound) and asked.guarantee == "exact" and asked.confidence is not None
-    return asked if is_tested else None
+    rule = rule_to_test(estimator.constraint)
+    return rule if rule is not None and rule.guarantee == "exact" else None
 
 
 def _tell_positive(estimator: Any, pos_label: Any) -> None:
-    """Name the positive decision to a classifier that takes it; raise where it was told another."""
+    """Name the positive decision to a classifier that takes it; raise where it has another already."""
     if pos_label is None or "pos_label" not in estimator.get_params(deep=False):
         return
     if estimator.pos_label is not None and estimator.pos_label != pos_label:

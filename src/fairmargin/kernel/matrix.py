@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -23,6 +23,7 @@ NAMES = ("linear", "poly", "rbf", "sigmoid")
 _BLOCK_ENTRIES = 1 << 17  # entries of a kernel matrix per block, which then stays in the second-level cache
 _COLUMNS = 512  # of a block: products of nearly square blocks are faster than those of a few long rows
 _TILE = 256  # rows or columns per block where a matrix is symmetric
+_KEPT_BYTES = 1 << 27  # of half a kernel matrix that is kept at most: 5,792 rows
 _DOUBLE = float(np.finfo(np.float64).eps)
 _EXPONENT_ERROR = 1e-13  # tolerated in gamma times a squared distance
 _NEGLIGIBLE = -40.0  # exponents of the rbf kernel below which it is less than the rounding of 1
@@ -51,11 +52,11 @@ class Kernel:
 
     def matrix(self, X: Any, Y: Any) -> Array:
         """Return ``k(x, y)`` for the rows of two matrices."""
-        if callable(self.function):
-            return self._call(X, Y)
         out = np.empty((X.shape[0], Y.shape[0]))
         if out.size == 0:
             return out
+        if callable(self.function):
+            return self._call(X, Y)
         for rows, columns, part in self._blocks(X, Y):
             out[rows, columns] = part
         return out
@@ -74,19 +75,11 @@ class Kernel:
                 values[rows] += part @ coef[columns]
         return out
 
-    def apply_symmetric(self, X: Any, coefs: Sequence[Array]) -> list[Array]:
-        """Return ``k(X, X) @ coef`` for several ``coef``, from the lower half of the matrix."""
-        out = [np.zeros(coef.shape) for coef in coefs]
-        for start in range(0, X.shape[0], _TILE):
-            own = slice(start, min(start + _TILE, X.shape[0]))
-            for block, _, part in self._blocks(X[start:], X[own]):
-                rows = slice(start + block.start, start + block.stop)
-                below = slice(max(rows.start, own.stop), max(rows.stop, own.stop))  # the diagonal counts once
-                mirrored = part[below.start - rows.start :].T
-                for values, coef in zip(out, coefs, strict=True):
-                    values[rows] += part @ coef[own]
-                    values[own] += mirrored @ coef[below]
-        return out
+    def lower_half(self, X: Any) -> Iterator[tuple[slice, slice, Array]]:
+        """Yield the lower half of ``k(X, X)`` in blocks with their rows and columns; diagonal blocks are whole."""
+        for own in _slices(X.shape[0], _TILE):
+            for rows, _, part in self._blocks(X[own.start :], X[own]):
+                yield slice(own.start + rows.start, own.start + rows.stop), own, part
 
     def diagonal(self, X: Any) -> Array:
         """Return ``k(x, x)`` of each row."""
@@ -203,6 +196,18 @@ def _slices(length: int, step: int) -> Iterator[slice]:
     return (slice(start, min(start + step, length)) for start in range(0, length, step))
 
 
+def _apply_lower_half(blocks: Iterable[tuple[slice, slice, Array]], coefs: Sequence[Array]) -> list[Array]:
+    """Return ``K @ coef`` for several ``coef``, from the lower half of a symmetric matrix."""
+    out = [np.zeros(coef.shape) for coef in coefs]
+    for rows, own, part in blocks:
+        below = slice(max(rows.start, own.stop), max(rows.stop, own.stop))  # the diagonal counts once
+        mirrored = part[below.start - rows.start :].T
+        for values, coef in zip(out, coefs, strict=True):
+            values[rows] += part @ coef[own]
+            values[own] += mirrored @ coef[below]
+    return out
+
+
 def _exponentials(raised: Array, lifted: Array, columns: slice) -> Array:
     """Return the rbf kernel from the products that are its exponents."""
     product = raised @ lifted[columns].T
@@ -234,11 +239,16 @@ def _power(base: Array, degree: float) -> Array:
 
 @dataclass(frozen=True)
 class Gram:
-    """The kernel matrix of the rows of ``X``; only the parts that are asked for are ever computed."""
+    """The kernel matrix of the rows of ``X``; only the parts that are asked for are ever computed.
+
+    With ``keep``, and if half of the matrix takes at most 128 MB, that half is computed for the first product with
+    the matrix and kept for the others.
+    """
 
     kernel: Kernel
     X: Any
     precision: float = _DOUBLE
+    keep: bool = False
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -269,9 +279,32 @@ class Gram:
 
     def apply_each(self, columns: Index, coefs: Sequence[Array]) -> list[Array]:
         """Return ``K[:, columns] @ coef`` for several ``coef``."""
+        if len(columns) == 0:
+            return [np.zeros((len(self), *coef.shape[1:])) for coef in coefs]
+        if self.keep and 4 * len(self) ** 2 <= _KEPT_BYTES:
+            return _apply_lower_half(self._kept, [self._spread(columns, coef) for coef in coefs])
         if len(columns) == len(self):
-            return self.kernel.apply_symmetric(self.X, coefs)
+            return _apply_lower_half(self.kernel.lower_half(self.X), coefs)
         return self.kernel.apply_each(self.X, self.X[columns], coefs)
+
+    @cached_property
+    def _kept(self) -> list[tuple[slice, slice, Array]]:
+        """The lower half of the matrix, in one piece of memory."""
+        n = len(self)
+        memory, kept = np.empty(n * (n + _TILE) // 2), []
+        for rows, own, part in self.kernel.lower_half(self.X):
+            block, memory = memory[: part.size].reshape(part.shape), memory[part.size :]
+            block[...] = part
+            kept.append((rows, own, block))
+        return kept
+
+    def _spread(self, columns: Index, coef: Array) -> Array:
+        """Return the coefficients of all columns, zero for those not given."""
+        if len(columns) == len(self):
+            return coef
+        whole = np.zeros((len(self), *coef.shape[1:]))
+        whole[columns] = coef
+        return whole
 
 
 @dataclass(frozen=True)
@@ -313,7 +346,7 @@ class PrecomputedGram:
 
     def apply_each(self, columns: Index, coefs: Sequence[Array]) -> list[Array]:
         """Return ``K[:, columns] @ coef`` for several ``coef``."""
-        part = self.K[:, columns]
+        part = self.K if len(columns) == len(self) else self.K[:, columns]
         return [np.asarray(part @ coef, dtype=np.float64) for coef in coefs]
 
     def check(self) -> None:

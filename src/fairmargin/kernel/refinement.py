@@ -40,22 +40,23 @@ Index = NDArray[np.intp]
 
 _ROUNDS = 100
 _FIRST_WIDTH, _LEAST_WIDTH = 0.1, 1e-4  # of a hinge loss's corner, rounded while the span grows
-_SHRINK = 0.25  # of that width, where the rounding costs more than what the span lacks
-_FIRST_TOL = 1e-3
-_SOLVED_SHARE = 0.03  # of the gap that rounding and span leave
+_SHRINK = 0.4  # of that width, where the rounding costs more than what the span lacks
+_FIRST_TOL = 1e-2
+_SOLVED_SHARE = 0.06  # of the gap that rounding and span leave
 _REFERENCE_SHARE = 0.3  # of the tolerance, to which the rounded unconstrained problem is solved
 _AIM = 0.9  # share of the tolerance to refine to: the certificate is computed afresh from the function that predicts
 _LACKING = 0.7  # share of that aim which the span alone may leave
-_SINGLES = 16  # rows per round whose own phi(x_i) is added
+_SINGLES = 32  # rows per round whose own phi(x_i) is added
 
 
-def refine(task: Task, constraint: Constraint | None, tol: float) -> Task:
+def refine(task: Task, constraint: Constraint | None, tol: float, both: bool = False) -> Task:
     """Return the task on a span whose optimum is within ``tol`` of the full kernel's, and a solution to start from.
 
+    With ``both``, that holds without a constraint as well as under it.
     If ``tol`` cannot be reached because the kernel matrix is numerically singular, the refinement stops at the best
     span found, and the certificate of the final solution shows the gap.
     """
-    return _Refinement(task, constraint, tol).run(task)
+    return _Refinement(task, constraint, tol, both).run(task)
 
 
 class _Multipliers:
@@ -89,12 +90,12 @@ class _Refinement:
     ``cov_k = <u_k, f>``; they are computed at the first use.
     """
 
-    def __init__(self, task: Task, constraint: Constraint | None, tol: float) -> None:
+    def __init__(self, task: Task, constraint: Constraint | None, tol: float, both: bool) -> None:
         span = _span(task)
         n = len(span.gram)
         self.aim = _AIM * max(tol, task.tol)
         self.finest = max(0.1 * self.aim, task.tol)
-        self.constraint = constraint
+        self.constraint, self.both = constraint, both
         self.free, self.bound = _Multipliers(n), _Multipliers(n)
         self.covariance_beta = covariance_weights(task)
         self.covariance_values: Array | None = None
@@ -104,16 +105,19 @@ class _Refinement:
 
     def run(self, task: Task) -> Task:
         """Solve and extend the span in turn."""
-        loss, width, tol, worst = task.problem.loss, _FIRST_WIDTH, _FIRST_TOL, 0.0
+        exact, width, tol, worst = task.problem.loss.smooth, _FIRST_WIDTH, _FIRST_TOL, 0.0
         for _ in range(_ROUNDS):
             # Newton's method converges so fast that smooth losses may as well be solved accurately at once.
-            rounded = task if loss.smooth else _round_corner(task, width)
-            outcome = self._solve(replace(rounded, tol=0.5 * self.finest if loss.smooth else max(tol, self.finest)))
+            rounded = task if exact else _round_corner(task, width)
+            outcome = self._solve(replace(rounded, tol=0.5 * self.finest if exact else max(tol, self.finest)))
             task = replace(task, near=outcome)
             lacking, worst = self._measure(task, outcome)
-            corner = 0.0 if loss.smooth else _gap(task, outcome)
+            corner = 0.0 if exact else _gap(task, outcome)
             if worst + corner <= self.aim:
-                break
+                if exact or not self._needs_reference():
+                    break
+                exact = True  # the hinge loss itself will be solved, whose multipliers may lack more
+                continue
             bigger = self._extend(_span(task), lacking) if lacking else None
             if bigger is not None:
                 larger = task.on(bigger)
@@ -137,8 +141,10 @@ class _Refinement:
         return replace(task, near=near, tol=tol)
 
     def _needs_reference(self) -> bool:
-        """Whether the constraint is relative to the unconstrained solution, which then must be accurate."""
+        """Whether the unconstrained solution must be accurate: asked for, or what the constraint is relative to."""
         constraint = self.constraint
+        if self.both:
+            return True
         return constraint is not None and not (isinstance(constraint, CovarianceBound) and not constraint.relative)
 
     def _solve(self, task: Task) -> Outcome:
@@ -146,7 +152,7 @@ class _Refinement:
         if not isinstance(self.constraint, CovarianceBound):
             return solve_task(self.constraint, task)
         bound = task.columns.repeated(self.constraint.thresholds(task.sensitive))
-        if self.constraint.relative and np.any(bound[np.isfinite(bound)] > 0):
+        if self.both or (self.constraint.relative and np.any(bound[np.isfinite(bound)] > 0)):
             return solve_task(self.constraint, task)
         problem = task.problem.with_bounds(-bound, bound)
         near = None if task.near is None else start_at(task.near.solution)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.base import FairClassifier, document
 from fairmargin.caller import warn
-from fairmargin.constraints import Constraint, CovarianceBound
+from fairmargin.constraints import Constraint, CovarianceBound, CovariancePenalty
 from fairmargin.exceptions import ApproximationWarning
 from fairmargin.formulations import Outcome, Task
 from fairmargin.kernel.certificate import Evaluation, certify
@@ -21,7 +21,6 @@ from fairmargin.kernel.parameters import KernelParameters, tag_inputs, warn_of_r
 from fairmargin.kernel.refinement import refine
 from fairmargin.kernel.span import Span
 from fairmargin.losses import Loss, get_loss
-from fairmargin.penalty import CovariancePenalty
 from fairmargin.problem import Certificate
 from fairmargin.several import Several
 from fairmargin.validation import TrainingData, validate_features
@@ -31,7 +30,7 @@ __all__ = ["FairSVC"]
 Array = NDArray[np.float64]
 
 _REFINED = 5000  # rows up to which a fit is refined by default
-_REFINED_RANK = 256  # landmarks to begin with where refinement does the rest
+_REFINED_RANK = 64  # landmarks to begin with where refinement does the rest
 _RANK = 400  # and where it does not
 
 
@@ -74,10 +73,11 @@ class FairSVC(FairClassifier):
         Accuracy of the approximation of the kernel: relative error of the trace at which to stop adding
         landmarks, and relative duality gap to the optimum with the full kernel at which to stop refining.
     max_rank : int or None, default=None
-        Largest number of landmarks. None takes up to 256 where the fit is refined, and up to 400 otherwise.
+        Largest number of landmarks. None takes up to 64 where the fit is refined, and up to 400 otherwise.
     refine : bool or "auto", default="auto"
-        Whether to continue from the landmarks to the optimum with the full kernel. This takes a few times N^2 kernel
-        evaluations, but no memory for them. "auto" refines if ``max_rank`` is None and there are at most 5,000 rows.
+        Whether to continue from the landmarks to the optimum with the full kernel. This takes about N^2 / 2
+        kernel evaluations, which are kept in memory up to 5,792 rows (128 MB); for more rows it takes a few times
+        N^2, and no memory for them. "auto" refines if ``max_rank`` is None and there are at most 5,000 rows.
     indefinite : {"error", "clip"}, default="error"
         How to treat a kernel that is not an inner product: raise an error, or use its positive part.
     random_state : int, RandomState or None, default=0
@@ -168,6 +168,7 @@ class FairSVC(FairClassifier):
         parameters = KernelParameters.of(self, self.approximation_tol, "approximation_tol")
         gram = parameters.gram(data.X, data.kept, data.n_given, data.people_weight)
         refines = self._refines(parameters, len(gram))
+        gram = replace(gram, keep=refines) if isinstance(gram, Gram) else gram
         limit = min(parameters.max_rank or (_REFINED_RANK if refines else _RANK), len(gram))
         if parameters.max_rank is None and np.isinf(self.C):
             return Span.of_landmarks(gram, self._whole_kernel(parameters, gram, limit))
@@ -208,22 +209,21 @@ class FairSVC(FairClassifier):
             )
         return found
 
-    def _refine(self, task: Task, constraint: Constraint | None) -> Task:
+    def _refine(self, task: Task, constraint: Constraint | None, path: bool = False) -> Task:
         """Add directions to the span until the optimum over it is near the optimum with the full kernel.
 
-        Constraints other than bounds or prices on covariances have no multipliers that could guide the refinement.
-        Their span is refined without a constraint and for zero covariance, since their classifiers lie between these
-        two.
+        For a path, that holds at both of its ends, without the constraint and under it. Constraints other than
+        bounds or prices on covariances have no multipliers that could guide the refinement. Their span is refined
+        without a constraint and for zero covariance, since their classifiers lie between these two.
         """
         span = task.feature_map
         assert isinstance(span, Span)
         parameters = KernelParameters.of(self, self.approximation_tol, "approximation_tol")
         if not self._refines(parameters, len(span.gram)):
             return task
-        parts = constraint.constraints if isinstance(constraint, Several) else [constraint]
-        if all(one is None or isinstance(one, CovarianceBound | CovariancePenalty) for one in parts):
-            return refine(task, constraint, parameters.tol)
-        task = refine(task, CovarianceBound(0.0), parameters.tol)
+        if _guides(constraint):
+            return refine(task, constraint, parameters.tol, both=path)
+        task = refine(task, CovarianceBound(0.0), parameters.tol, both=True)
         assert isinstance(task.feature_map, Span)
         # Judged on the span alone, and so solved to the accuracy asked for, not as far as the span was refined.
         return replace(task, feature_map=replace(task.feature_map, refined=False), tol=self.tol)
@@ -277,3 +277,9 @@ class FairSVC(FairClassifier):
         tags = super().__sklearn_tags__()
         tag_inputs(tags, self.kernel)
         return tags
+
+
+def _guides(constraint: Constraint | None) -> bool:
+    """Whether the solutions under a constraint have multipliers that can guide the refinement."""
+    parts = constraint.constraints if isinstance(constraint, Several) else [constraint]
+    return all(one is None or isinstance(one, CovarianceBound | CovariancePenalty) for one in parts)

@@ -9,16 +9,18 @@ A loss knows nothing of data, weights or penalties. What the rest of the package
 ``inverse(u)``      the smallest ``m`` with ``l(m) <= u``: ``l(m) <= u  <=>  m >= inverse(u)``
 ==================  =====================================================================
 
-Write your own by deriving from :class:`Loss`; only the first three are required. To be known by name it is decorated
-with :func:`register` and imported here; see CONTRIBUTING.
+Write your own by deriving from :class:`Loss`; only the first three are required. Decorated with :func:`register`, a
+loss is known by its name; all modules of this package are imported. See CONTRIBUTING.
 """
 
-from fairmargin.losses.base import Loss, get_loss, register
+from fairmargin.losses.base import LOSSES, Loss, get_loss, register
 from fairmargin.losses.hinges import HingeLoss, SmoothedHingeLoss, SquaredHingeLoss
 from fairmargin.losses.logistic import LogisticLoss
 from fairmargin.losses.modified_huber import ModifiedHuberLoss
+from fairmargin.named import import_modules
 
 __all__ = [
+    "LOSSES",
     "HingeLoss",
     "LogisticLoss",
     "Loss",
@@ -28,3 +30,5 @@ __all__ = [
     "get_loss",
     "register",
 ]
+
+import_modules(__name__, __path__)

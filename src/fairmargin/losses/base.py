@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairmargin.named import Named, Registry
 
-__all__ = ["Loss", "get_loss", "register"]
+__all__ = ["LOSSES", "Loss", "get_loss", "register"]
 
 Array = NDArray[np.float64]
 
@@ -72,8 +72,8 @@ class Loss(Named):
         return np.where(self.value(high) <= u, high, np.inf)
 
 
-_LOSSES: Registry[Loss] = Registry()
-register = _LOSSES.register
+LOSSES: Registry[Loss] = Registry()
+register = LOSSES.register
 
 
 def get_loss(loss: str | Loss | Any) -> Loss:
@@ -83,14 +83,14 @@ def get_loss(loss: str | Loss | Any) -> Loss:
     values. A breach raises a ``ValueError`` that says which of these failed.
     """
     if isinstance(loss, str):
-        if loss not in _LOSSES:
-            raise ValueError(f"Unknown loss {loss!r}; the known ones are {', '.join(_LOSSES.names)}.")
-        return _LOSSES.make(loss)
-    if _LOSSES.has_kind(loss):
+        if loss not in LOSSES:
+            raise ValueError(f"Unknown loss {loss!r}; the known ones are {', '.join(LOSSES.names)}.")
+        return LOSSES.make(loss)
+    if LOSSES.has_kind(loss):
         return loss
     if isinstance(loss, type) or not isinstance(loss, Loss):
         raise ValueError(
-            f"loss must be one of {', '.join(_LOSSES.names)} or an instance of a subclass of "
+            f"loss must be one of {', '.join(LOSSES.names)} or an instance of a subclass of "
             f"fairmargin.losses.Loss, got {loss!r}."
         )
     _check_contract(loss)

@@ -88,9 +88,6 @@ class SmoothedHingeLoss(Loss):
             raise ValueError(f"The width of the smoothed hinge must be a positive number, got {width!r}.")
         self.width = float(width)
 
-    def __repr__(self) -> str:
-        return f"SmoothedHingeLoss(width={self.width!r})"
-
     def value(self, m: Array) -> Array:
         """Return the rounded hinge."""
         short = np.maximum(1.0 - m, 0.0)

@@ -14,13 +14,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.caller import warn
-from fairmargin.constraints import Constraint, CovarianceBound
-from fairmargin.diagnostics import Movement, find_bought, measure_movement
+from fairmargin.constrained import TakesConstraint
+from fairmargin.constraints import CovarianceBound
+from fairmargin.constraints.base import with_defaults
+from fairmargin.diagnostics import Deviations, Movement, find_bought, measure_movement
 from fairmargin.exceptions import CovarianceWarning, TrivialClassifierWarning
 from fairmargin.formulations import warn_unless_solved
 from fairmargin.misspelled import names_arguments
 from fairmargin.multiclass import rule  # noqa: F401, registers what PRuleBound means
-from fairmargin.multiclass.labels import class_data, read_labels
+from fairmargin.multiclass.labels import class_data, decide, read_labels
 from fairmargin.multiclass.task import ClassOutcome, ClassTask, boundary_scores, make_class_task, solve_classes
 from fairmargin.plain_state import PlainState
 from fairmargin.problem import Certificate, largest
@@ -38,10 +40,10 @@ __all__ = ["FairMultinomialLogisticRegression"]
 
 Array = NDArray[np.float64]
 
-_OF_RULES = ("p_rule_", "path_", "path_point_")  # fitted attributes of PRuleBound
+_OF_RULES = ("p_rule_", "cv_score_", "path_", "path_point_")  # fitted attributes of PRuleBound
 
 
-class FairMultinomialLogisticRegression(PlainState, ClassifierMixin, BaseEstimator):
+class FairMultinomialLogisticRegression(TakesConstraint, PlainState, ClassifierMixin, BaseEstimator):
     """Multinomial logistic regression under fairness constraints, for two or more classes.
 
     Minimises ``C sum_i s_i [log sum_q exp(f_q(x_i)) - f_{y_i}(x_i)] + 1/2 sum_q ||w_q||^2`` with one score
@@ -57,8 +59,8 @@ class FairMultinomialLogisticRegression(PlainState, ClassifierMixin, BaseEstimat
         Weight of the loss against the penalty, as in scikit-learn. ``inf`` drops the penalty.
     constraint : constraint, mapping or None, default=CovarianceBound
         ``CovarianceBound`` bounds every (class, sensitive column) pair; a mapping from class to ``CovarianceBound``
-        bounds the classes it names. ``PRuleBound(p)`` asks that for every favourable class the rates at which groups
-        are given it reach a p%-rule. None for the unconstrained classifier.
+        bounds the classes it names. ``PRuleBound`` asks that for every favourable class the rates at which groups
+        are given it, under its notion, reach a p%-rule or a difference. None for the unconstrained classifier.
     favourable : label or list of labels, optional
         The classes that ``PRuleBound`` is about; all by default.
     fit_intercept : bool, default=True
@@ -73,12 +75,13 @@ class FairMultinomialLogisticRegression(PlainState, ClassifierMixin, BaseEstimat
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        In sorted order. Of equal scores the earlier class is decided.
+        In sorted order. Of scores that are equal up to rounding the earlier class is decided.
     coef_ : ndarray of shape (n_classes, n_features), or (1, n_features) for two classes
     intercept_ : ndarray of shape (n_classes,), or (1,) for two classes
     covariance_, unconstrained_covariance_ : pandas.DataFrame
         Covariance by attribute and category (rows) and class (columns), of this classifier and of the one without
-        constraint. None without sensitive features.
+        constraint. Where the notion or strata make several conditions the rows name these too; "y=+1" are the people
+        of the class, "y=-1" all others. None without sensitive features.
     multipliers_ : pandas.DataFrame
         Lagrange multipliers of the covariances, shaped as these. Their size is what one unit less of a bound would
         add to the objective, where the pair's bound alone decides. Under ``PRuleBound`` they are those of the point's
@@ -90,6 +93,8 @@ class FairMultinomialLogisticRegression(PlainState, ClassifierMixin, BaseEstimat
         How scores and decisions moved from the unconstrained classifier.
     p_rule_ : pandas.Series
         With ``PRuleBound``: the p%-rule reached for each favourable class on the training data, in percent,
+    cv_score_ : pandas.Series
+        the largest difference of the rates that it compares,
     path_ : {"unconstrained", "covariance", "decisions"}
         on which family of classifiers it was found,
     path_point_ : float, pandas.DataFrame or None
@@ -119,8 +124,8 @@ class FairMultinomialLogisticRegression(PlainState, ClassifierMixin, BaseEstimat
 
     takes_codes = True  # categorical columns need not be written out
 
-    # Sensitive features are what fit is about: route them here unless told otherwise.
-    __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
+    # Sensitive features are what fit is about: route them here unless set otherwise.
+    __metadata_request__fit = {"sensitive_features": True, "strata": True}  # noqa: RUF012
 
     def __init__(
         self,
@@ -142,7 +147,9 @@ class FairMultinomialLogisticRegression(PlainState, ClassifierMixin, BaseEstimat
         self.max_iter = max_iter
 
     @names_arguments
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Any:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None, strata: Any = None
+    ) -> Any:
         """Learn the classifier.
 
         Parameters
@@ -155,6 +162,8 @@ class FairMultinomialLogisticRegression(PlainState, ClassifierMixin, BaseEstimat
             Weights of the people, in the loss and in means and covariances.
         sensitive_features : array, series or frame of shape (n,) or (n, k)
             Sensitive attributes: used here and never in deciding.
+        strata : array, series or frame of shape (n,) or (n, k), optional
+            Groups are compared among the people of each stratum only; constraints hold within each.
         """
         if hasattr(self, "certificate_"):
             del self.certificate_  # a fit that fails leaves the estimator unfitted
@@ -168,7 +177,7 @@ class FairMultinomialLogisticRegression(PlainState, ClassifierMixin, BaseEstimat
             needs_sensitive=constraint is not None,
             read=read_labels,
         )
-        task = self._task(class_data(people, self.class_weight, self.favourable), constraint)
+        task = self._task(class_data(people, self.class_weight, self.favourable, strata), constraint)
         outcome = solve_classes(constraint, task)
         with ONE_AT_A_TIME:
             self._store(task, outcome)
@@ -176,15 +185,7 @@ class FairMultinomialLogisticRegression(PlainState, ClassifierMixin, BaseEstimat
         return self
 
     def _constraint(self) -> Any:
-        constraint = self.constraint
-        if isinstance(constraint, type) and issubclass(constraint, Constraint):
-            try:
-                return constraint()
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"{constraint.__name__} has no defaults; give an instance, e.g. constraint=PRuleBound(80)."
-                ) from None
-        return constraint
+        return with_defaults(self.constraint)
 
     def _task(self, data: Any, constraint: Any) -> ClassTask:
         """Check parameters and write down the problem."""
@@ -235,8 +236,7 @@ class FairMultinomialLogisticRegression(PlainState, ClassifierMixin, BaseEstimat
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class with the highest score; of two classes the second where its score is at least 0."""
-        scores = self.decision_function(X)
-        codes = (scores >= 0).astype(int) if scores.ndim == 1 else np.argmax(scores, axis=1)
+        codes = decide(self.decision_function(X))  # first: it raises where the classifier is not fitted
         return self.classes_[codes]
 
     def predict_proba(self, X: Any) -> Array:
@@ -277,25 +277,25 @@ def _notions(constraint: Any, classes: NDArray[Any]) -> list[Any]:
 
 def _table(task: ClassTask, values: Array) -> pd.DataFrame:
     """Return one number per class and sensitive column as a frame: classes are its columns."""
-    return pd.DataFrame(values.T, index=task.sensitive.index, columns=pd.Index(task.data.classes, name="class"))
+    return pd.DataFrame(values.T, index=task.columns.index, columns=pd.Index(task.data.classes, name="class"))
 
 
 def _certify(task: ClassTask, outcome: ClassOutcome, scores: Array) -> Certificate:
     """Return the certificate of the fitted function, from the scores (Q, N) that it gives the people trained on."""
     problem, solution = outcome.problem, outcome.solution
     proof = solution.certificate
-    point = problem.evaluate(solution.phi, scores)
+    point = problem.objective.evaluate(solution.phi, scores)
     unit = problem.gap_unit(proof.objective)
-    gap = abs(point.objective - proof.dual_bound) / unit
+    gap = abs(point.value - proof.dual_bound) / unit
     missed, room = np.empty(0), np.empty(0)
     if problem.n_rows:
         value = task.covariance(scores).ravel()
         missed = np.maximum(value - problem.upper, problem.lower - value)
         room = problem.room(solution.phi) + _summation_room(task, scores)
-    is_same = abs(point.objective - proof.objective) <= task.tol * unit
+    is_same = abs(point.value - proof.objective) <= task.tol * unit
     is_kept = bool(np.all(missed <= room))
     status = proof.status if proof.status != "solved" or (is_same and is_kept) else "inaccurate"
-    return replace(proof, objective=point.objective, gap=gap, violation=largest(missed), status=status)
+    return replace(proof, objective=point.value, gap=gap, violation=largest(missed), status=status)
 
 
 def _summation_room(task: ClassTask, scores: Array) -> Array:
@@ -314,7 +314,7 @@ def _warn_if_bought(task: ClassTask, moves: dict[Any, Movement]) -> None:
     if not bought:
         return
     _, label, k = max(bought, key=lambda found: found[0])
-    name, category = task.sensitive.labels[k]
+    name, category, *_ = task.columns.labels[k]
     warn(
         f"The covariance of class {label!r} with {name!r} ({category!r}) was cut by "
         f"{moves[label].covariance_cut[k]:.0%}, but the disparity of the decisions only by "
@@ -326,11 +326,11 @@ def _warn_if_bought(task: ClassTask, moves: dict[Any, Movement]) -> None:
 
 def _movements(task: ClassTask, before: Array, after: Array) -> dict[Any, Movement]:
     """Return how scores and decisions moved, by class, and warn of covariances that were bought."""
-    then, now = np.argmax(before, axis=0), np.argmax(after, axis=0)
+    then, now = decide(before.T), decide(after.T)
     moves, old, new = {}, boundary_scores(before), boundary_scores(after)
     for q, label in enumerate(task.data.classes.tolist()):
         decided = (then == q, now == q)
-        moves[label] = measure_movement(task.centred[q], task.data.people_weight, old[q], new[q], decided)
+        moves[label] = measure_movement(Deviations(task.centred[q], task.data.people_weight), old[q], new[q], decided)
     _warn_if_bought(task, moves)
     if np.ptp(now) == 0 < np.ptp(then):
         warn(

@@ -12,9 +12,11 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from fairmargin.multiclass.task import ClassData
+from fairmargin.strata import strata_to_fit
+from fairmargin.tolerances import HAIR, ROUNDING
 from fairmargin.validation import ONE_AT_A_TIME, People
 
-__all__ = ["class_data", "class_weights", "favourable_classes", "read_labels"]
+__all__ = ["class_data", "class_weights", "decide", "favourable_classes", "read_labels"]
 
 Array = NDArray[np.float64]
 
@@ -36,6 +38,18 @@ def read_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     return classes, codes.astype(np.intp)
 
 
+def decide(scores: Array) -> NDArray[np.intp]:
+    """Return the class that scores decide for: of (n, Q) the highest, of (n,) the second where a score is at least 0.
+
+    Of scores that are equal up to rounding, which differs from machine to machine, the earlier class is decided (the
+    second of two). Where constraints leave nothing else, all scores are.
+    """
+    if scores.ndim == 1:
+        return (scores >= -ROUNDING).astype(np.intp)
+    room = HAIR * np.abs(scores).max(axis=1) + ROUNDING
+    return np.argmax(scores >= (scores.max(axis=1) - room)[:, None], axis=1)
+
+
 def favourable_classes(favourable: Any, classes: NDArray[Any]) -> tuple[int, ...]:
     """Return the indices of the favourable classes: those named, a single label or several, or all."""
     labels = classes.tolist()
@@ -51,8 +65,8 @@ def favourable_classes(favourable: Any, classes: NDArray[Any]) -> tuple[int, ...
     return tuple(sorted({labels.index(label) for label in named}))
 
 
-def class_data(people: People, class_weight: Any, favourable: Any) -> ClassData:
-    """Return checked people with their labels coded, and their loss weighted by class."""
+def class_data(people: People, class_weight: Any, favourable: Any, strata: Any = None) -> ClassData:
+    """Return checked people with their labels coded, their loss weighted by class, and their strata."""
     classes, codes = people.y
     codes = codes[people.kept]
     present = np.bincount(codes, minlength=len(classes)) > 0
@@ -63,8 +77,8 @@ def class_data(people: People, class_weight: Any, favourable: Any) -> ClassData:
         )
     factors = class_weights(class_weight, classes, codes, people.weight)
     weight = people.weight * factors[codes]
-    named = favourable_classes(favourable, classes)
-    return ClassData(people.X, codes, classes, people.weight, weight, people.sensitive, named)
+    named, within = favourable_classes(favourable, classes), strata_to_fit(strata, people)
+    return ClassData(people.X, codes, classes, people.weight, weight, people.sensitive, named, within)
 
 
 def class_weights(class_weight: Any, classes: NDArray[Any], codes: NDArray[np.intp], weight: Array) -> Array:

@@ -17,7 +17,7 @@ from fairmargin.inputs import check_labels
 from fairmargin.metrics import Method, p_rule, positive_rates
 from fairmargin.multiclass.labels import favourable_classes
 
-__all__ = ["class_p_rules", "class_rates", "decisions_for"]
+__all__ = ["class_p_rules", "class_rates", "classes_for", "is_among"]
 
 
 def class_p_rules(
@@ -30,13 +30,15 @@ def class_p_rules(
     combined: bool = False,
     method: Method = "one_vs_rest",
     min_people: int = 1,
+    notion: Any = "selection_rate",
+    strata: Any = None,
 ) -> pd.Series:
     """Return the p of the p%-rule, in percent, of each favourable class.
 
     Parameters
     ----------
     y_true : array of shape (n,) or None
-        Used to know the classes that nobody is given; these have nan.
+        Used to know the classes that nobody is given, which have nan, and by notions that depend on labels.
     y_pred : array of shape (n,)
         Decisions.
     sensitive_features : array, series or frame of shape (n,) or (n, k)
@@ -45,8 +47,10 @@ def class_p_rules(
         The classes to judge; all by default.
     combined : bool, default=False
         Whether to judge the favourable classes as one decision: any of them against the others.
-    method, min_people
+    method, min_people, strata
         As in :func:`fairmargin.p_rule`.
+    notion : str or Notion, default="selection_rate"
+        Which rates are compared; the people of a class have its positive label.
 
     Returns
     -------
@@ -64,15 +68,17 @@ def class_p_rules(
     {'boss': 50.0}
     """
     rules = {}
-    for name, given in decisions_for(y_true, y_pred, favourable, combined).items():
+    for name, labels in classes_for(y_true, y_pred, favourable, combined).items():
         rules[name] = p_rule(
-            None,
-            given,
+            None if y_true is None else is_among(y_true, labels),
+            is_among(y_pred, labels),
             sensitive_features=sensitive_features,
             sample_weight=sample_weight,
             pos_label=1,
             method=method,
             min_people=min_people,
+            notion=notion,
+            strata=strata,
             zero_division=float("nan"),
         )
     return pd.Series(rules, name="p_rule")
@@ -86,12 +92,14 @@ def class_rates(
     sample_weight: Any = None,
     favourable: Any = None,
     combined: bool = False,
+    notion: Any = "selection_rate",
+    strata: Any = None,
 ) -> pd.DataFrame:
     """Return how often each group is given each favourable class: one row per class, attribute and category.
 
     Parameters
     ----------
-    y_true, y_pred, sensitive_features, sample_weight, favourable, combined
+    y_true, y_pred, sensitive_features, sample_weight, favourable, combined, notion, strata
         As in :func:`class_p_rules`.
 
     Returns
@@ -111,17 +119,21 @@ def class_rates(
     """
     tables = {
         name: positive_rates(
-            None, given, sensitive_features=sensitive_features, sample_weight=sample_weight, pos_label=1
+            None if y_true is None else is_among(y_true, labels),
+            is_among(y_pred, labels),
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            pos_label=1,
+            notion=notion,
+            strata=strata,
         )
-        for name, given in decisions_for(y_true, y_pred, favourable, combined).items()
+        for name, labels in classes_for(y_true, y_pred, favourable, combined).items()
     }
     return pd.concat(tables, names=["class"])
 
 
-def decisions_for(
-    y_true: Any, y_pred: Any, favourable: Any = None, combined: bool = False
-) -> dict[Any, NDArray[Any]]:
-    """Return, for each favourable class, who is given it (1) and who is not (0), shape (n,).
+def classes_for(y_true: Any, y_pred: Any, favourable: Any = None, combined: bool = False) -> dict[Any, list[Any]]:
+    """Return the classes that each judged decision is for, by its name: one each, or all favourable ones together.
 
     ``combined`` puts the favourable classes into one decision, called by their names joined by " or ".
     """
@@ -137,7 +149,12 @@ def decisions_for(
     classes = np.unique(np.concatenate(known))
     named = [classes.tolist()[q] for q in favourable_classes(favourable, classes)]
     if not combined:
-        return {label: (decided == label).astype(int) for label in named}
+        return {label: [label] for label in named}
     if len(named) == len(classes):
         raise ValueError("Combined, all classes are one decision that everybody is given; name some in favourable.")
-    return {" or ".join(map(str, named)): np.isin(decided, named).astype(int)}
+    return {" or ".join(map(str, named)): named}
+
+
+def is_among(values: Any, labels: list[Any]) -> NDArray[np.int_]:
+    """Return 1 for values that are one of the labels and 0 for others, (n,)."""
+    return np.isin(np.asarray(values).ravel(), labels).astype(int)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.multiclass.problem import MultinomialPoint, MultinomialProblem
+from fairmargin.multiclass.objective import MultinomialPoint
+from fairmargin.multiclass.problem import MultinomialProblem
 from fairmargin.problem import Certificate, Status
 from fairmargin.solvers.quadratic_step import (
     DAMPING,
@@ -71,7 +72,7 @@ def solve_multinomial(
     A solution is taken a few steps further with the Hessian at hand where that helps, so that decisions depend far
     less on rounding than the tolerance would allow.
     """
-    loop = _Loop(problem, tol, _begin(problem, start, max_iter), None if start is None else start.factor)
+    loop = _Loop(problem, tol, _begin(problem, start, max_iter), start)
     progress, ending = _Progress(), None
     before = 0 if start is None else start.certificate.n_iter  # steps that led to the start count too
     for n_iter in range(before, before + max_iter + 1):
@@ -98,7 +99,7 @@ class _Progress:
     def note(self, here: MultinomialSolution, gap: float) -> None:
         """Compare the solution of an iteration with the best one; ``gap`` is infinite where it is not feasible."""
         best = self.best
-        has_descended = best is None or here.point.objective < best.point.objective - here.point.rounding
+        has_descended = best is None or here.point.value < best.point.value - here.point.rounding
         self.stalled = 0 if has_descended or gap < 0.5 * self._least else self.stalled + 1
         if has_descended or gap <= self._least:
             self.best, self._least = here, gap
@@ -112,8 +113,9 @@ def _ended(best: MultinomialSolution, ending: Status, n_iter: int, limit: int) -
 
 
 def _reason_to_stop(problem: MultinomialProblem, here: MultinomialSolution, stalled: int) -> Status | None:
-    value = here.point.objective
-    if not np.any(problem.ridge) and not problem.is_soft and value <= 1e-12 * problem.at_zero:
+    value = here.point.value
+    f = problem.objective
+    if not np.any(f.ridge) and not f.is_soft and value <= 1e-12 * f.at_zero:
         return "separable"
     if stalled > PATIENCE or not np.isfinite(value):
         return "inaccurate"
@@ -126,41 +128,44 @@ def _begin(problem: MultinomialProblem, start: MultinomialSolution | None, max_i
         return start.phi
     part = subsample(problem)
     if part is None:
-        return np.zeros(problem.rows.shape[1])
+        return np.zeros(problem.objective.size)
     return solve_multinomial(part, tol=SUBSAMPLE_GAP, max_iter=max_iter).phi
 
 
 def subsample(problem: MultinomialProblem) -> MultinomialProblem | None:
     """Return the problem on a sample of the rows whose optimum is near that of all; None where they are too few."""
-    n = problem.masses.shape[1]
+    n = problem.objective.masses.shape[1]
     fewer = n // _LARGER
-    if fewer < _ROWS_PER_COORDINATE * problem.rows.shape[1]:
+    if fewer < _ROWS_PER_COORDINATE * problem.objective.size:
         return None
     part = problem.take(np.sort(np.random.default_rng(0).permutation(n)[:fewer]))
-    return part if np.all(part.class_masses > 0) else None
+    return part if np.all(part.objective.class_masses > 0) else None
 
 
 class _Loop:
     """The point, its multipliers and the model of ``L``, from iteration to iteration."""
 
-    def __init__(self, problem: MultinomialProblem, tol: float, phi: Array, factor: Factor | None) -> None:
-        self.problem, self.tol = problem, tol
-        self.factor = factor
+    def __init__(
+        self, problem: MultinomialProblem, tol: float, phi: Array, start: MultinomialSolution | None
+    ) -> None:
+        self.problem, self.objective, self.tol = problem, problem.objective, tol
+        self.factor = None if start is None else start.factor
         self._shift, self._in_single, self._is_fresh = LEAST_SHIFT, True, False
         self._last_gap: float | None = None
         self.multipliers = np.zeros(problem.n_rows)
-        self.point = self._evaluated(phi)
+        is_known = start is not None and start.point.objective is self.objective
+        self.point = start.point if start is not None and is_known else self._evaluated(phi)
         zero = np.zeros_like(phi)
-        if self.point.objective > problem.at_zero and problem.is_feasible(zero):
+        if self.point.value > self.objective.at_zero and problem.is_feasible(zero):
             self.point, self.factor = self._evaluated(zero), None
 
     def _evaluated(self, phi: Array) -> MultinomialPoint:
-        return self._complete(self.problem.evaluate(phi, self.problem.class_scores(phi)))
+        return self._complete(self.objective.evaluate(phi, self.objective.class_scores(phi)))
 
     def _complete(self, point: MultinomialPoint) -> MultinomialPoint:
         if self._last_gap is None or self._last_gap <= _CLOSE:
             point = centre_intercepts(self.problem, point, self.tol)
-        return self.problem.add_gradient(point)
+        return self.objective.add_gradient(point)
 
     def advance(self, gap: float) -> bool:
         """Take one step from a point of this gap, infinite where it is not feasible; return whether there was one."""
@@ -211,13 +216,13 @@ class _Loop:
         self._in_single = self._in_single and not is_slow
         self._is_fresh = True
         if self._in_single:
-            hessian = self.problem.hessian(self.point, single=True)
+            hessian = self.objective.hessian(self.point, single=True)
             if np.all(np.isfinite(hessian)):
                 self.factor = Factor(hessian, self._shift)
                 if self.factor.pivot >= _SINGLE_PIVOT:
                     return
             self._in_single = False
-        self.factor = Factor(self.problem.hessian(self.point), self._shift)
+        self.factor = Factor(self.objective.hessian(self.point), self._shift)
 
     def _strengthen(self) -> bool:
         """Prepare for another try after a step that led nowhere; return whether anything is left to try."""
@@ -252,8 +257,9 @@ def search_step(
     The full step where it decreases ``L`` and is not far too long; else about the minimum before it. From a point
     that is not feasible the full step, which ends within the constraints, is taken as it is.
     """
-    change = problem.class_scores(step)
-    full = problem.evaluate(point.phi + step, point.scores + change)
+    f = problem.objective
+    change = f.class_scores(step)
+    full = f.evaluate(point.phi + step, point.scores + change)
     first = float(point.gradient @ step)
     if not is_feasible or abs(first) <= point.rounding:
         return full
@@ -261,16 +267,16 @@ def search_step(
         return None
 
     def at(t: float) -> MultinomialPoint:
-        return problem.evaluate(point.phi + t * step, point.scores + t * change)
+        return f.evaluate(point.phi + t * step, point.scores + t * change)
 
     def slope_of(trial: MultinomialPoint) -> float:
-        residual = problem.weight * trial.probabilities - problem.masses
-        return float(np.einsum("qi,qi->", residual, change)) + float((problem.all_ridge * trial.phi) @ step)
+        residual = f.weight * trial.probabilities - f.masses
+        return float(np.einsum("qi,qi->", residual, change)) + float((f.all_ridge * trial.phi) @ step)
 
-    if full.objective <= point.objective + _ENOUGH * first:
+    if full.value <= point.value + _ENOUGH * first:
         return full
     end = slope_of(full)
-    if full.objective <= point.objective + point.rounding and end <= _FLAT * abs(first):
+    if full.value <= point.value + point.rounding and end <= _FLAT * abs(first):
         return full
     if end <= 0:
         return None
@@ -283,18 +289,19 @@ def centre_intercepts(problem: MultinomialProblem, point: MultinomialPoint, tol:
 
     The dual bound loses about what the classes' masses are off, and is quadratic in everything else.
     """
-    if not problem.has_free_intercept:
+    f = problem.objective
+    if not f.has_free_intercept:
         return point
-    off = problem.imbalance(point)
-    mass = float(problem.weight.sum())
+    off = f.imbalance(point)
+    mass = f.total
     size = float(np.abs(off).max())
-    if size <= 0.01 * tol * problem.gap_unit(point.objective) or size > _NEAR * mass:
+    if size <= 0.01 * tol * problem.gap_unit(point.value) or size > _NEAR * mass:
         return point
-    weighted = problem.weight * point.probabilities
+    weighted = f.weight * point.probabilities
     curve = np.diag(weighted.sum(axis=1)) - weighted @ point.probabilities.T
-    U = problem.basis
+    U = f.basis
     move = -Factor(U.T @ curve @ U).solve(U.T @ off)
-    phi = point.phi.copy().reshape(problem.shape)
+    phi = point.phi.copy().reshape(f.shape)
     phi[:, -1] += move
-    moved = problem.evaluate(phi.ravel(), point.scores + (U @ move)[:, None])
-    return moved if np.abs(problem.imbalance(moved)).max() < size else point
+    moved = f.evaluate(phi.ravel(), point.scores + (U @ move)[:, None])
+    return moved if np.abs(f.imbalance(moved)).max() < size else point

@@ -16,7 +16,7 @@ from fairmargin.base import FairClassifier
 from fairmargin.inputs import check_container
 from fairmargin.linear import FairLinearSVC
 from fairmargin.misspelled import names_arguments
-from fairmargin.multiclass.labels import read_labels
+from fairmargin.multiclass.labels import decide, read_labels
 from fairmargin.problem import Certificate
 from fairmargin.validation import ONE_AT_A_TIME, validate_features
 
@@ -67,15 +67,17 @@ class FairOneVsRestClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     True
     """
 
-    # Sensitive features are what fit is about: route them here unless told otherwise.
-    __metadata_request__fit = {"sensitive_features": True}  # noqa: RUF012
+    # Sensitive features are what fit is about: route them here unless set otherwise.
+    __metadata_request__fit = {"sensitive_features": True, "strata": True}  # noqa: RUF012
 
     def __init__(self, estimator: Any = None, *, constraints: Any = None) -> None:
         self.estimator = estimator
         self.constraints = constraints
 
     @names_arguments
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> Any:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None, strata: Any = None
+    ) -> Any:
         """Learn one classifier per class.
 
         Parameters
@@ -86,6 +88,8 @@ class FairOneVsRestClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         sample_weight : array of shape (n,), optional
         sensitive_features : array, series or frame of shape (n,) or (n, k)
             Sensitive attributes: used here and never in deciding.
+        strata : array, series or frame of shape (n,) or (n, k), optional
+            Groups are compared among the people of each stratum only.
         """
         base = FairLinearSVC() if self.estimator is None else self.estimator
         if not isinstance(base, FairClassifier):
@@ -105,7 +109,8 @@ class FairOneVsRestClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         estimators = []
         for q in range(len(self.classes_)) if len(self.classes_) > 2 else (1,):
             binary = clone(base).set_params(constraint=constraints[q], pos_label=None)
-            extra = {} if sample_weight is None else {"sample_weight": sample_weight}
+            given = {"sample_weight": sample_weight, "strata": strata}
+            extra = {name: values for name, values in given.items() if values is not None}
             target = (codes == q).astype(int)
             estimators.append(binary.fit(X, target, sensitive_features=sensitive_features, **extra))
         self.estimators_ = estimators
@@ -149,8 +154,7 @@ class FairOneVsRestClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class with the highest score; of two classes the second where its score is at least 0."""
         scores = self.decision_function(X)
-        codes = (scores >= 0).astype(int) if scores.ndim == 1 else np.argmax(scores, axis=1)
-        return self.classes_[codes]
+        return self.classes_[decide(scores) if scores.ndim == 2 else (scores >= 0).astype(int)]
 
     def _has_probabilities(self) -> bool:
         base = FairLinearSVC() if self.estimator is None else self.estimator

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
 from fairmargin.audit import Audit, audit
-from fairmargin.multiclass.metrics import decisions_for
+from fairmargin.inputs import check_container
+from fairmargin.multiclass.metrics import classes_for, is_among
 
 __all__ = ["audit_classes"]
 
 
 def audit_classes(
-    decisions: Any, *, sensitive_features: Any, favourable: Any = None, combined: bool = False, **options: Any
+    decisions: Any,
+    *,
+    sensitive_features: Any,
+    favourable: Any = None,
+    combined: bool = False,
+    y_true: Any = None,
+    **options: Any,
 ) -> dict[Any, Audit]:
     """Compare how often groups are given each favourable class.
 
@@ -25,6 +36,8 @@ def audit_classes(
         The classes that people want to be given; all by default.
     combined : bool, default=False
         Whether to audit the favourable classes as one decision: any of them against the others.
+    y_true : array of shape (n,), optional
+        Labels, unknown where they are missing: with them error rates are compared, of being given the class or not.
     **options
         As in :func:`fairmargin.audit.audit`. P-values are corrected within a class, not across classes.
 
@@ -39,7 +52,15 @@ def audit_classes(
     >>> found["boss"].lowest.group, round(found["boss"].lowest.ratio, 1)
     ('f', 33.3)
     """
-    return {
-        name: audit(given, sensitive_features=sensitive_features, pos_label=1, **options)
-        for name, given in decisions_for(None, decisions, favourable, combined).items()
-    }
+    found = {}
+    for name, labels in classes_for(None, decisions, favourable, combined).items():
+        truth = None if y_true is None else _labels(y_true, labels)
+        given = is_among(decisions, labels)
+        found[name] = audit(given, sensitive_features=sensitive_features, pos_label=1, y_true=truth, **options)
+    return found
+
+
+def _labels(y_true: Any, labels: list[Any]) -> NDArray[np.float64]:
+    """Return who is of one of the classes, nan where that is not known."""
+    check_container(y_true, "y_true")
+    return np.where(pd.isna(np.asarray(y_true).ravel()), np.nan, is_among(y_true, labels))

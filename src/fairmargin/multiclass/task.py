@@ -10,17 +10,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.constraints import Constraint, CovarianceBound
+from fairmargin.constraints import CovarianceBound
 from fairmargin.design import make_design
 from fairmargin.formulations.task import covariance_rows
 from fairmargin.multiclass.newton import SUBSAMPLE_GAP, MultinomialSolution, solve_multinomial, subsample
+from fairmargin.multiclass.objective import MultinomialObjective
 from fairmargin.multiclass.problem import MultinomialProblem, class_rows
-from fairmargin.notions import Notion, compare, get_notion
+from fairmargin.notions import Compared, Notion, compare, get_notion
 from fairmargin.row_space import reduce_rank, reduce_wide
-from fairmargin.sensitive import Sensitive
+from fairmargin.sensitive import Attribute, Sensitive
+from fairmargin.several import FOR_TWO
 from fairmargin.tolerances import ROUGH
 
-__all__ = ["ClassData", "ClassOutcome", "ClassTask", "boundary_scores", "make_class_task", "solve_classes"]
+__all__ = [
+    "ClassData",
+    "ClassOutcome",
+    "ClassTask",
+    "boundary_scores",
+    "for_two",
+    "make_class_task",
+    "solve_classes",
+]
 
 Array = NDArray[np.float64]
 
@@ -30,7 +40,8 @@ class ClassData:
     """Checked data of the people with a positive weight.
 
     ``X`` (N, d); ``codes`` (N,) index ``classes`` (Q,); ``people_weight`` (N,) defines means and covariances;
-    ``loss_weight`` (N,) has the class weights in it; ``favourable`` indexes the classes that rules are about.
+    ``loss_weight`` (N,) has the class weights in it; ``favourable`` indexes the classes that rules are about. Groups
+    are compared within ``strata``, if there are any.
     """
 
     X: Any
@@ -40,6 +51,7 @@ class ClassData:
     loss_weight: Array
     sensitive: Sensitive | None
     favourable: tuple[int, ...]
+    strata: Attribute | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,10 @@ class ClassTask:
         With the rows of every (class, column) pair, class by class, and infinite bounds.
     data : ClassData
     centred : list of (N, K)
-        ``z - zbar`` for each class, among the people whom the notion counts there.
+        ``z - zbar`` for each class, among the people whom the notion counts there; one column per sensitive column
+        and condition.
+    compared : tuple of Compared
+        The same with who counts, for each class; empty without sensitive features.
     weight_of_loss : float
         ``C``, 1 for ``inf``.
     feature_map : object or None
@@ -62,6 +77,7 @@ class ClassTask:
     problem: MultinomialProblem
     data: ClassData
     centred: list[Array]
+    compared: tuple[Compared, ...]
     weight_of_loss: float
     tol: float
     max_iter: int
@@ -79,8 +95,13 @@ class ClassTask:
         return self.data.sensitive
 
     @property
+    def columns(self) -> Compared:
+        """The columns of the first class, whose labels are those of all."""
+        return self.compared[0]
+
+    @property
     def n_columns(self) -> int:
-        """Number of sensitive columns K."""
+        """Number of columns K per class: sensitive columns, under each condition."""
         return self.centred[0].shape[1]
 
     def solve(
@@ -113,8 +134,8 @@ class ClassTask:
 
     def coefficients(self, phi: Array) -> tuple[Array, Array]:
         """Return weights (Q, d) and intercepts (Q,) of the columns of ``X``."""
-        design = self.problem.design
-        pairs = [design.to_original(theta) for theta in self.problem.coefficients(phi)]
+        design = self.problem.objective.design
+        pairs = [design.to_original(theta) for theta in self.problem.objective.coefficients(phi)]
         expand = (lambda w: w) if self.feature_map is None else self.feature_map.expand
         return np.array([expand(w) for w, _ in pairs]), np.array([b for _, b in pairs])
 
@@ -155,11 +176,17 @@ def make_class_task(
     ridge = np.full(design.shape[1], (2.0 if Q == 2 else 1.0) * is_penalised)
     if fit_intercept:
         ridge[-1] = 0.0
-    centred = _centred(data, notions)
+    compared = _compared(data, notions)
+    centred = [c.centred for c in compared] or [np.empty((n, 0))] * Q
+    if len({z.shape[1] for z in centred}) > 1:
+        raise ValueError(
+            "The bounds of single classes must have the same number of rates: under 'equalized_odds', of which there "
+            "are two, bound all classes, or name notions of one rate."
+        )
     rows = class_rows(_rows_by_class(design, centred, data.people_weight))
     free = np.full(len(rows), np.inf)
-    problem = MultinomialProblem(design, masses, ridge, rows, -free, free)
-    return ClassTask(problem, data, centred, factor, tol, max_iter, feature_map)
+    problem = MultinomialProblem(MultinomialObjective(design, masses, ridge), rows, -free, free)
+    return ClassTask(problem, data, centred, tuple(compared), factor, tol, max_iter, feature_map)
 
 
 def _rows_by_class(design: Any, centred: list[Array], weight: Array) -> list[Array]:
@@ -171,34 +198,45 @@ def _rows_by_class(design: Any, centred: list[Array], weight: Array) -> list[Arr
     return [known[id(z)] for z in centred]
 
 
-def _centred(data: ClassData, notions: list[Any]) -> list[Array]:
-    """Return ``z - zbar`` for each class; a notion about labels sees "this class or another"."""
+def _compared(data: ClassData, notions: list[Any]) -> list[Compared]:
+    """Return the columns of each class; a notion about labels sees "this class or another"."""
     if data.sensitive is None:
-        return [np.empty((len(data.codes), 0))] * len(data.classes)
-    found: list[Array] = []
-    known: dict[str, Array] = {}  # of notions that do not depend on labels, whatever the class
+        return []
+    found: list[Compared] = []
+    known: dict[str, Compared] = {}  # of notions that do not depend on labels, whatever the class
     for q, notion in enumerate(map(get_notion, notions)):
         if notion.name not in known:
-            signed = np.where(data.codes == q, 1.0, -1.0)
-            centred = _centred_for(notion, data, signed)
+            compared = _compared_for(q, notion, data, data.sensitive)
             if notion.needs_labels:
-                found.append(centred)
+                found.append(compared)
                 continue
-            known[notion.name] = centred
+            known[notion.name] = compared
         found.append(known[notion.name])
     return found
 
 
-def _centred_for(notion: Notion, data: ClassData, signed: Array) -> Array:
-    """Return ``z - zbar`` among the people who count for one class against the others."""
-    assert data.sensitive is not None
-    compared = compare(data.sensitive, notion, signed, data.people_weight)
-    if len(compared.conditions) > 1 or np.ptp(compared.conditions[0].sign) > 0:
+def _compared_for(q: int, notion: Notion, data: ClassData, sensitive: Sensitive) -> Compared:
+    """Return the columns among the people who count for one class against the others."""
+    signed = np.where(data.codes == q, 1.0, -1.0)
+    try:
+        compared = compare(sensitive, notion, signed, data.people_weight, data.strata)
+    except ValueError as error:
+        if not notion.needs_labels:
+            raise
+        label = data.classes.tolist()[q]
+        raise ValueError(f"Of the class {label!r}, the positive label, against the others: {error}") from None
+    if any(np.ptp(condition.sign) > 0 for condition in compared.conditions):
         raise ValueError(
-            f"The notion {notion.name!r} is only defined for two classes; several classes take notions of one rate: "
-            "'selection_rate', 'true_positive_rate', 'false_positive_rate' or 'false_negative_rate'."
+            f"The notion {notion.name!r} is only defined for two classes{for_two(data.classes)}; several classes "
+            "take 'selection_rate', 'true_positive_rate', 'false_positive_rate', 'false_negative_rate' or "
+            "'equalized_odds'."
         )
-    return compared.centred
+    return compared
+
+
+def for_two(classes: NDArray[Any]) -> str:
+    """Return, for messages, who takes what several classes do not, where there are but two."""
+    return ", for which use FairLogisticRegression" if len(classes) == 2 else ""
 
 
 def _coordinates(X: Any, is_penalised: bool, fit_intercept: bool) -> Any:
@@ -212,15 +250,15 @@ def _coordinates(X: Any, is_penalised: bool, fit_intercept: bool) -> Any:
 @singledispatch
 def solve_classes(constraint: Any, task: ClassTask) -> ClassOutcome:
     """Return the outcome of a task under ``constraint``."""
-    if isinstance(constraint, Constraint):
+    if isinstance(constraint, FOR_TWO):
         raise ValueError(
-            f"{type(constraint).__name__} is only defined for two classes; several classes take CovarianceBound, a "
-            "mapping from class to CovarianceBound, PRuleBound or None."
+            f"{type(constraint).__name__} is only defined for two classes{for_two(task.data.classes)}; several "
+            "classes take CovarianceBound, a mapping from class to CovarianceBound, PRuleBound or None."
         )
     if isinstance(constraint, list | tuple):
         raise ValueError(
-            "Several constraints at once are only defined for two classes; give one constraint, or a mapping from "
-            "class to CovarianceBound."
+            f"Several constraints at once are only defined for two classes{for_two(task.data.classes)}; give one "
+            "constraint, or a mapping from class to CovarianceBound."
         )
     raise ValueError(
         "constraint must be None, CovarianceBound, a mapping from class to CovarianceBound, or PRuleBound, got "
@@ -229,25 +267,28 @@ def solve_classes(constraint: Any, task: ClassTask) -> ClassOutcome:
 
 
 @solve_classes.register
-def _(constraint: None, task: ClassTask) -> ClassOutcome:
+def solve_unconstrained_classes(constraint: None, task: ClassTask) -> ClassOutcome:
+    """Return the solution without any constraint."""
     solution = task.exact_free
     return ClassOutcome(solution, task.problem.unconstrained(), solution)
 
 
 @solve_classes.register
-def _(constraint: CovarianceBound, task: ClassTask) -> ClassOutcome:
+def solve_bounded_classes(constraint: CovarianceBound, task: ClassTask) -> ClassOutcome:
+    """Return the solution with the same bound for every class."""
     return _solve_bounds([constraint] * task.n_classes, task)
 
 
 @solve_classes.register(Mapping)
-def _(constraint: Mapping[Any, Any], task: ClassTask) -> ClassOutcome:
+def solve_bounds_by_class(constraint: Mapping[Any, Any], task: ClassTask) -> ClassOutcome:
+    """Return the solution with a bound for each class named."""
     return _solve_bounds([constraint.get(label) for label in task.data.classes.tolist()], task)
 
 
 def _solve_bounds(bounds: list[CovarianceBound | None], task: ClassTask) -> ClassOutcome:
     """Return the least objective with every covariance of every class within its bound; None does not bound."""
     infinite = np.full(task.n_columns, np.inf)
-    asked = [infinite if b is None else b.thresholds(task.sensitive) for b in bounds]
+    asked = [infinite if b is None else task.columns.repeated(b.thresholds(task.sensitive)) for b in bounds]
     is_relative = any(b is not None and b.relative for b in bounds)
     free = task.exact_free if is_relative else task.free
     reference = np.abs(task.problem.rows @ free.phi).reshape(task.n_classes, -1)

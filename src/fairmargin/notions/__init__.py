@@ -11,11 +11,12 @@ with ``sign_i = -1`` where the negative decision is counted, and the mean over e
 ``c`` is about the covariance among the people who count. The constraint stays linear in ``w``, so that no solver
 knows of notions. Strata (:mod:`fairmargin.strata`) divide S.
 
-One file per notion. A new one derives from :class:`Notion`, is decorated with :func:`register`, and is imported
-here; see CONTRIBUTING.
+One file per notion. A new one derives from :class:`Notion` and is decorated with :func:`register`; all modules of
+this package are imported. See CONTRIBUTING.
 """
 
-from fairmargin.notions.base import Condition, Notion, get_notion, register
+from fairmargin.named import import_modules
+from fairmargin.notions.base import NOTIONS, Condition, Notion, get_notion, register
 from fairmargin.notions.compared import Compared, compare
 from fairmargin.notions.equalized_odds import EqualizedOdds
 from fairmargin.notions.error_rate import ErrorRate
@@ -25,6 +26,7 @@ from fairmargin.notions.selection_rate import SelectionRate
 from fairmargin.notions.true_positive_rate import TruePositiveRate
 
 __all__ = [
+    "NOTIONS",
     "Compared",
     "Condition",
     "EqualizedOdds",
@@ -38,3 +40,5 @@ __all__ = [
     "get_notion",
     "register",
 ]
+
+import_modules(__name__, __path__)

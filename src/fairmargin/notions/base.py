@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairmargin.named import Named, Registry
 
-__all__ = ["Condition", "Notion", "get_notion", "register"]
+__all__ = ["NOTIONS", "Condition", "Notion", "get_notion", "register"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -39,7 +40,11 @@ class Condition:
 
     def events(self, accepted: Mask) -> Mask:
         """Return for whom the counted decision was made, (N,); it means nothing for those who do not count."""
-        return np.asarray(accepted, dtype=bool) == (self.sign > 0)
+        return np.asarray(accepted, dtype=bool) == self._is_positive
+
+    @cached_property
+    def _is_positive(self) -> Mask:
+        return self.sign > 0
 
     def within(self, name: str, inside: Mask) -> Condition:
         """Return the condition among some of the people, a stratum called ``name``."""
@@ -65,6 +70,8 @@ class Notion(Named):
         Whom it compares, for messages: "the people with a positive label".
     rate : str
         What is compared, for tables and figures: "true positive rate".
+    event : str
+        What is counted, for sentences that begin "people with sex = Female": "and a positive label are accepted".
     needs_labels : bool
         Whether who counts, or what is counted, depends on labels.
     """
@@ -72,6 +79,7 @@ class Notion(Named):
     name: str = ""
     people: str = ""
     rate: str = ""
+    event: str = ""
     needs_labels: bool = True
 
     def counts(self, y: Array) -> Mask:
@@ -87,8 +95,8 @@ class Notion(Named):
         return (Condition("", self.people, np.asarray(self.counts(y), dtype=bool), self.sign(y)),)
 
 
-_NOTIONS: Registry[Notion] = Registry()
-register = _NOTIONS.register
+NOTIONS: Registry[Notion] = Registry()
+register = NOTIONS.register
 
 _MEANT = {  # other usual names
     "accuracy": "error_rate",
@@ -107,9 +115,9 @@ def get_notion(notion: str | Notion | Any) -> Notion:
     """Return the notion called ``notion``, or ``notion`` itself if it is one."""
     if isinstance(notion, Notion):
         return notion
-    if notion not in _NOTIONS:
-        known = ", ".join(repr(name) for name in _NOTIONS.names)
+    if notion not in NOTIONS:
+        known = ", ".join(repr(name) for name in NOTIONS.names)
         meant = _MEANT.get(notion) if isinstance(notion, str) else None
         hint = "" if meant is None else f"; did you mean {meant!r}?"
         raise ValueError(f"notion must be one of {known} or an instance of a Notion, got {notion!r}{hint or '.'}")
-    return _NOTIONS.make(notion)
+    return NOTIONS.make(notion)

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.notions.base import Condition, Notion
-from fairmargin.sensitive import Attribute, Sensitive, centre
+from fairmargin.sensitive import Attribute, Sensitive, centre, label_index
 from fairmargin.strata import within_strata
 
 __all__ = ["Compared", "compare"]
@@ -81,9 +81,7 @@ class Compared:
     @cached_property
     def index(self) -> pd.MultiIndex:
         """The labels as a pandas index; its third level, ``among``, is there for several conditions only."""
-        if len(self.conditions) == 1:
-            return self.sensitive.index
-        return pd.MultiIndex.from_tuples(self.labels, names=["attribute", "category", "among"])
+        return label_index(self.labels)
 
     def series(self, values: Array, name: str) -> pd.Series:
         """Return one number per column, indexed by attribute, category and, if there are several, condition."""
@@ -136,5 +134,5 @@ def empty_groups(attribute: Attribute, condition: Condition) -> list[Any]:
     if attribute.is_numeric:
         values = attribute.columns()[condition.counts]
         return [] if len(values) and np.any(np.ptp(values, axis=0)) else ["more than one value"]
-    sizes = attribute.group_weights(condition.counts.astype(float))
+    sizes = attribute.group_sizes(condition.counts)
     return [c for c, size in zip(attribute.categories, sizes, strict=True) if size <= 0]

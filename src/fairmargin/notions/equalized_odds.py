@@ -21,6 +21,7 @@ class EqualizedOdds(Notion):
     name = "equalized_odds"
     people = "the people with either label"
     rate = "true and false positive rates"
+    event = "and the same label are accepted"
 
     def conditions(self, y: NDArray[np.float64]) -> tuple[Condition, ...]:
         """Return the two conditions, ``y = +1`` first."""

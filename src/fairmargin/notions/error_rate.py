@@ -22,6 +22,7 @@ class ErrorRate(Notion):
     name = "error_rate"
     people = "everybody"
     rate = "error rate"
+    event = "are decided wrongly"
 
     def counts(self, y: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return True for everybody."""

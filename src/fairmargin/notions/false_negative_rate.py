@@ -22,6 +22,7 @@ class FalseNegativeRate(Notion):
     name = "false_negative_rate"
     people = "the people with a positive label"
     rate = "false negative rate"
+    event = "and a positive label are refused"
 
     def counts(self, y: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return True for ``y = +1``."""

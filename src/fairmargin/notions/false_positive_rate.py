@@ -17,6 +17,7 @@ class FalsePositiveRate(Notion):
     name = "false_positive_rate"
     people = "the people with a negative label"
     rate = "false positive rate"
+    event = "and a negative label are accepted"
 
     def counts(self, y: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return True for ``y = -1``."""

@@ -17,6 +17,7 @@ class SelectionRate(Notion):
     name = "selection_rate"
     people = "everybody"
     rate = "selection rate"
+    event = "are accepted"
     needs_labels = False
 
     def counts(self, y: NDArray[np.float64]) -> NDArray[np.bool_]:

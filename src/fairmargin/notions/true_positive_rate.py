@@ -21,6 +21,7 @@ class TruePositiveRate(Notion):
     name = "true_positive_rate"
     people = "the people with a positive label"
     rate = "true positive rate"
+    event = "and a positive label are accepted"
 
     def counts(self, y: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return True for ``y = +1``."""

@@ -29,6 +29,7 @@ from fairmargin.onnx.trees import read_splits, sum_of_leaves
 from fairmargin.regression import FairRegressor
 from fairmargin.tables.encoding import TableEncoder
 from fairmargin.tables.model import TabularModel
+from fairmargin.tolerances import ROUNDING
 from fairmargin.trees import FairTreeClassifier, LeafFeatures
 
 __all__ = ["register_converters", "to_onnx"]
@@ -223,7 +224,9 @@ def _classifier(score: Score) -> Any:
     def convert(scope: Any, operator: Any, container: Any) -> None:
         graph, model = Graph(scope, container), operator.raw_operator
         scores = score(graph, model, operator.inputs)
-        results = [choose_label(graph, scores, model.classes_), scores]
+        # Margin classifiers have no ties: they were settled in training.
+        least = -ROUNDING if isinstance(model, FairMultinomialLogisticRegression) else 0.0
+        results = [choose_label(graph, scores, model.classes_, least), scores]
         if len(operator.outputs) > len(results):
             one_per_class = isinstance(model, FairOneVsRestClassifier) and len(model.classes_) > 2
             share = scaled_to_one if one_per_class else probabilities

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from fairmargin.categories import CategoryEncoder
 from fairmargin.onnx.graph import Graph
 from fairmargin.onnx.inputs import MISSING_TEXT
+from fairmargin.tables.column_kinds import OTHER, CategoryColumn, NumberColumn
 from fairmargin.tables.columns import MISSING_GROUP, value_as_text
-from fairmargin.tables.encoding import OTHER, CategoryColumn, NumberColumn, TableEncoder
+from fairmargin.tables.encoding import TableEncoder
 
 __all__ = ["category_features", "table_features"]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairmargin.onnx.graph import Graph
+from fairmargin.tolerances import HAIR, ROUNDING
 
 __all__ = ["as_columns", "choose_label", "probabilities", "scaled_to_one"]
 
@@ -18,13 +19,25 @@ def as_columns(graph: Graph, vectors: Sequence[str]) -> str:
     return graph.node("Concat", [graph.node("Unsqueeze", [vector, last]) for vector in vectors], axis=1)
 
 
-def choose_label(graph: Graph, scores: str, classes: Any) -> str:
-    """Return the class of each row: of two by the sign of a score (n,), of more the highest of scores (n, Q)."""
+def choose_label(graph: Graph, scores: str, classes: Any, least: float = 0.0) -> str:
+    """Return the class of each row: of two by a score (n,) from ``least`` on, of more by the highest (n, Q).
+
+    Of scores that are equal up to rounding the earliest, as :func:`fairmargin.multiclass.labels.decide` does.
+    """
     if len(classes) == 2:
-        place = graph.integers(graph.node("GreaterOrEqual", [scores, graph.constant(0.0)]))
+        place = graph.integers(graph.node("GreaterOrEqual", [scores, graph.constant(least)]))
     else:
-        place = graph.node("ArgMax", [scores], axis=1, keepdims=0)
+        share = graph.node("Mul", [_largest(graph, graph.node("Abs", [scores])), graph.constant(HAIR)])
+        room = graph.node("Add", [share, graph.constant(ROUNDING)])
+        bound = graph.node("Sub", [_largest(graph, scores), room])
+        near = graph.integers(graph.node("GreaterOrEqual", [scores, bound]))
+        place = graph.node("ArgMax", [near], axis=1, keepdims=0)
     return graph.node("Gather", [graph.constant(classes), place], axis=0)
+
+
+def _largest(graph: Graph, scores: str) -> str:
+    """Return the largest of each row, (n, 1)."""
+    return graph.node("GatherElements", [scores, graph.node("ArgMax", [scores], axis=1, keepdims=1)], axis=1)
 
 
 def probabilities(graph: Graph, scores: str, n_classes: int) -> str:

@@ -16,6 +16,7 @@ __all__ = [
     "as_finite_numbers",
     "as_known_numbers",
     "as_numbers",
+    "check_tells_groups",
     "is_category_type",
     "is_date_type",
     "is_number_type",
@@ -38,6 +39,15 @@ def is_category_type(kind: pa.DataType) -> bool:
 def is_date_type(kind: pa.DataType) -> bool:
     """Whether a column of this type holds dates, times or durations."""
     return bool(pa.types.is_temporal(kind))
+
+
+def check_tells_groups(schema: pa.Schema, name: str, role: str = "") -> None:
+    """Raise unless a column has values that tell groups of people: text, numbers, truth values or dates."""
+    kind = schema.field(name).type
+    if pa.types.is_null(kind) or is_number_type(kind) or is_category_type(kind) or is_date_type(kind):
+        return
+    named = f"{role} column".strip()
+    raise DataError(f"The {named} {name!r} of type {kind} holds neither numbers nor categories.", field=role or None)
 
 
 def as_numbers(column: pa.ChunkedArray) -> Array:
@@ -81,6 +91,8 @@ def as_finite_numbers(column: pa.ChunkedArray, name: str, place: str) -> Array:
 
 def as_codes(column: pa.ChunkedArray) -> tuple[NDArray[np.int32], list[Any]]:
     """Return which of its values each row of a column has, and these values; the last one is None, for missing."""
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), dtype=np.int32), [None]
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     if column.num_chunks == 0:

@@ -14,7 +14,7 @@ from fairmargin.decisions import GroupCounts, rates_by_group
 from fairmargin.notions import Condition, get_notion
 from fairmargin.partitioned.prepare import Census
 
-__all__ = ["Counted", "accepted_weight", "count_decisions", "training_rates"]
+__all__ = ["Counted", "accepted_weight", "at_cut", "count_decisions", "training_rates"]
 
 Array = NDArray[np.float64]
 Counted = Sequence[tuple[NDArray[np.int64], Array]]
@@ -56,7 +56,12 @@ def training_rates(census: Census, found: Counted) -> pd.Series | None:
     """Return the positive rates of all groups, from people counted at one cut; None where nothing has groups."""
     everybody = get_notion("selection_rate").conditions(np.array([-1.0, 1.0]))
     counts = count_decisions(census, found, everybody, 1)
-    return rates_by_group([replace(c, positives=c.positives[:, 0]) for c in counts])
+    return rates_by_group([at_cut(c) for c in counts])
+
+
+def at_cut(counts: GroupCounts) -> GroupCounts:
+    """Return what was counted at the first cut."""
+    return replace(counts, positives=counts.positives[:, 0])
 
 
 def _compare(

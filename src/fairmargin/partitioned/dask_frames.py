@@ -19,13 +19,14 @@ from fairmargin.partitioned.arrow import is_category_type, is_number_type
 from fairmargin.partitioned.engines import current_client, engine_for
 from fairmargin.partitioned.sources.dask import DaskSource, declared_schema
 from fairmargin.partitioned.study import PartitionedStudy, prepare
-from fairmargin.partitioned.training import check_estimator, fit_study
-from fairmargin.tables.encoding import NumberColumn, TableEncoder
+from fairmargin.partitioned.training import check_estimator, check_sensitive, fit_study
+from fairmargin.tables.column_kinds import NumberColumn
+from fairmargin.tables.encoding import TableEncoder
 from fairmargin.validation import check_flag
 
 __all__ = ["fit_frames", "on_partitions"]
 
-_TARGET, _WEIGHT = "(target)", "(weight)"  # names that no column of the user's has
+_TARGET, _WEIGHT = "(y)", "(sample_weight)"  # names that no column of the user's has
 
 
 def fit_frames(estimator: Any, X: Any, y: Any, sample_weight: Any, sensitive_features: Any) -> Any:
@@ -45,6 +46,7 @@ def fit_frames(estimator: Any, X: Any, y: Any, sample_weight: Any, sensitive_fea
                 f"The column {name!r} is both in X and in sensitive_features: deciding by it is disparate treatment. "
                 "Leave it out of X."
             )
+    check_sensitive(estimator, sensitive, "features in fit(..., sensitive_features=...)")
     client = current_client()
     study = prepare(
         DaskSource(features, target, *weight, *groups),

@@ -7,8 +7,9 @@ pass that found nobody's promise broken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,18 +23,21 @@ from fairmargin.formulations.individual import (
     relative_increase,
 )
 from fairmargin.formulations.outcome import Outcome, as_sure_as
-from fairmargin.formulations.promises import Held, PromisesInMemory
+from fairmargin.formulations.promises import Held, PromisesInMemory, allowed_thresholds
+from fairmargin.formulations.region import Region
+from fairmargin.formulations.task import Task
 from fairmargin.partitioned.passes import Passes
 from fairmargin.partitioned.problem import PartitionedProblem
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask
 from fairmargin.partitioned.ties import settle
 from fairmargin.partitioned.worst import JoinWorst, Terms, Worst, WorstTask, content_keys
-from fairmargin.problem import ROUNDING_ROOM, Problem, Solution
-from fairmargin.solvers import Start
+from fairmargin.problem import ROUNDING_ROOM, Problem, Solution, largest
+from fairmargin.several import Several
+from fairmargin.solvers import Accuracy, Start
 from fairmargin.solvers.oracle import make_oracle
 from fairmargin.tolerances import HAIR, ROUGH
 
-__all__ = ["solve_individual"]
+__all__ = ["PartitionedPromises", "check_promises", "off_the_boundary", "promise", "solve_individual"]
 
 Array = NDArray[np.float64]
 
@@ -44,29 +48,60 @@ def solve_individual(
     study: PartitionedStudy, posed: PartitionedTask, constraint: IndividualLossBound
 ) -> IndividualOutcome:
     """Return the least covariance that keeps the promises to everybody, with the least objective among those."""
-    keeps = _groups_that_keep(study, constraint)
-    task = posed.task
+    promises, radius = promise(study, posed, constraint)
+    task, free = posed.task, promises.free
     problem = task.problem
+    bound = Bound(problem, replace(free, multipliers=np.zeros(problem.n_rows)), 1.0)
+    if float(constraint.gamma) > 0:
+        promises.scout(posed, lambda small, held: keep_promises(small, held.free, held, radius).solution)
+        bound = keep_promises(task, free, promises, radius)
+    found = IndividualOutcome(as_sure_as(bound.solution, free), bound.problem, free, factor=bound.factor)
+    found = off_the_boundary(posed, found, promises)
+    return replace(
+        found,
+        binding=promises.seen(found.solution.theta, 1).binding,
+        loss_increase=relative_increase(found.solution, free),
+    )
+
+
+def promise(
+    study: PartitionedStudy, posed: PartitionedTask, constraint: IndividualLossBound
+) -> tuple[PartitionedPromises, float]:
+    """Return what is promised to whom by the unconstrained classifier, and the largest ``||w||``."""
+    keeps = _groups_that_keep(study, constraint)
+    problem = posed.task.problem
     assert isinstance(problem, PartitionedProblem)
     gamma = float(constraint.gamma)
     without = problem.unconstrained()
-    free = settle(posed, Outcome(task.solve(without), without)).solution
+    free = settle(posed, Outcome(posed.task.solve(without), without)).solution
     hair = HAIR * (1.0 + float(np.abs(problem.sample.design.matvec(free.theta)).max()))
     promises = PartitionedPromises(study, posed, free, Terms(free.theta, problem.loss, gamma, keeps, hair))
-    radius = penalty_radius(problem, free, gamma)
-    bound = Bound(problem, replace(free, multipliers=np.zeros(problem.n_rows)), 1.0)
-    if gamma > 0:
-        promises.scout(posed, radius)
-        bound = keep_promises(task, free, promises, radius)
-    solution = as_sure_as(bound.solution, free)
-    return IndividualOutcome(
-        solution,
-        bound.problem,
-        free,
-        factor=bound.factor,
-        binding=promises.seen(solution.theta, 1).binding,
-        loss_increase=relative_increase(solution, free),
-    )
+    return promises, penalty_radius(problem, free, gamma)
+
+
+def off_the_boundary(posed: PartitionedTask, outcome: Any, promises: PartitionedPromises) -> Any:
+    """Return the outcome with its ties settled, unless that breaks a promise: of the sample, or to anybody."""
+    settled: Any = settle(posed, replace(outcome, promises=promises.sample))
+    if promises.seen(settled.solution.theta, 1).is_broken:
+        return replace(outcome, n_ties=settled.n_ties)
+    return replace(settled, promises=None)
+
+
+def check_promises(constraint: Any) -> None:
+    """Raise for promises that passes cannot look up: to people by their places, or by more than one constraint."""
+    each = constraint.constraints if isinstance(constraint, Several) else [constraint]
+    asked = [one for one in each if isinstance(one, IndividualLossBound)]
+    if len(asked) > 1:
+        raise ValueError(
+            f"A list of constraints on partitioned data takes one IndividualLossBound, got {asked!r}; ask for all of "
+            "it at once: IndividualLossBound(gamma, keep_positive=...)."
+        )
+    for one in asked:
+        if np.ndim(one.gamma) > 0 or not (one.keep_positive is None or isinstance(one.keep_positive, str | Mapping)):
+            raise ValueError(
+                "An IndividualLossBound on partitioned data takes one gamma for everybody and keep_positive=None, "
+                "'accepted' or a mapping from attribute to category; arrays over people need all rows in memory."
+            )
 
 
 def _groups_that_keep(
@@ -74,11 +109,6 @@ def _groups_that_keep(
 ) -> tuple[NDArray[np.bool_], ...] | None:
     """Return which values of every attribute of groups keep a positive decision; None if nobody does."""
     asked = constraint.keep_positive
-    if np.ndim(constraint.gamma) > 0 or not (asked is None or isinstance(asked, str | Mapping)):
-        raise ValueError(
-            "An IndividualLossBound on partitioned data takes one gamma for everybody and keep_positive=None, "
-            "'accepted' or a mapping from attribute to category; arrays over people need all rows in memory."
-        )
     if asked is None:
         return None
     census = study.census
@@ -118,9 +148,12 @@ class PartitionedPromises:
         codes = self.passes.reading.group_codes(study.sums.sample.table) if terms.keeps else []
         in_groups = np.broadcast_to(terms.chosen(codes), len(posed.sample.y))[posed.sample.loss_weight > 0]
         self.sample = self._in_memory(problem.on_sample(), in_groups)
-        self._in_groups = in_groups
+        whole = len(self.sample.problem.y)
+        self._few = np.arange(0, whole, max(1, -(-whole // _SCOUTED)))
+        self._of_few = self._in_memory(self.sample.problem.take(self._few), in_groups[self._few])
         self._scouted: Held | None = None
         self._seen: tuple[bytes, int, Worst] | None = None
+        self._cuts: dict[bytes, tuple[float, float]] = {}
 
     def _in_memory(self, problem: Problem, in_groups: NDArray[np.bool_]) -> PromisesInMemory:
         terms, scores = self.terms, problem.design.matvec(self.terms.free)
@@ -128,16 +161,25 @@ class PartitionedPromises:
         gamma = np.full(len(scores), terms.gamma)
         return PromisesInMemory.make(problem, free, gamma, in_groups & (scores >= 0), terms.hair)
 
-    def scout(self, posed: PartitionedTask, radius: float) -> None:
-        """Solve both stages on a part of the sample, and remember the promises that are tight there."""
-        problem = self.sample.problem
-        index = np.arange(0, len(problem.y), max(1, -(-len(problem.y) // _SCOUTED)))
-        small = problem.take(index)
-        promises = self._in_memory(small, self._in_groups[index])
-        task = replace(posed.task, problem=small, tol=max(posed.task.tol, ROUGH))
-        bound = keep_promises(task, promises.free, promises, radius)
-        held = promises.look(bound.solution.theta).tightest(2 * problem.design.shape[1])
-        self._scouted = _told_apart(held, promises)
+    def scout(self, posed: PartitionedTask, find: Callable[[Task, PromisesInMemory], Solution]) -> None:
+        """Solve the task on a part of the sample by ``find``, and remember the promises that are tight there."""
+        task = replace(posed.task, problem=self._of_few.problem, tol=max(posed.task.tol, ROUGH))
+        self._scouted = self._tight_on_few(find(task, self._of_few).theta)
+
+    def foresee(self, region: Region, problem: Problem) -> Held:
+        """Return the promises that are tight where the same problem is solved on a part of the sample."""
+        assert isinstance(problem, PartitionedProblem)
+        few = problem.on_sample().take(self._few)
+        theta = self.terms.free
+        if abs(few.y.sum()) < len(few.y):  # of one class alone the solution says nothing
+            within = Region(region.rows, region.lower, region.upper, self._of_few, region.radius)
+            found = within.solve(few, None, Accuracy(ROUGH))
+            theta = found.theta if np.all(np.isfinite(found.theta)) else theta
+        return self._tight_on_few(theta)
+
+    def _tight_on_few(self, theta: Array) -> Held:
+        held = self._of_few.look(theta).tightest(2 * len(theta))
+        return _told_apart(held, self._of_few)
 
     def look(self, theta: Array, scores: Array | None = None) -> _View:
         """Return all promises as seen from a point."""
@@ -160,13 +202,28 @@ class PartitionedPromises:
         proof = problem.certify_value(theta, nothing, point.objective, point.dual, tol=tol)
         return Solution(theta, nothing, np.empty(0), np.empty(0), proof)
 
+    def kept(self, solution: Solution) -> tuple[float, int]:
+        """Return by how much the worst promise is broken, at least 0, and how many bind: no more than are listed."""
+        worst = self.seen(solution.theta, 1)
+        return largest(-worst.slack), len(worst.binding)
+
     def seen(self, theta: Array, count: int) -> Worst:
         """Return the promises with the least room at a point: one pass, unless it is the last point."""
         key = theta.tobytes()
         if self._seen is None or self._seen[0] != key or self._seen[1] < count:
             task = WorstTask(self.passes.reading, self.terms, theta, count, self.passes.fit_intercept)
             self._seen = key, count, self.passes.run("worst", task, JoinWorst(count))
+            self._cuts[key] = allowed_thresholds(self._seen[2].room, self._seen[2].largest)
         return self._seen[2]
+
+    def cuts(self, theta: Array) -> tuple[float, float]:
+        """Return the least and the largest threshold, taken off every score, that keeps all promises.
+
+        One pass, unless the point was looked at before.
+        """
+        if theta.tobytes() not in self._cuts:
+            self.seen(theta, 1)
+        return self._cuts[theta.tobytes()]
 
 
 class _View:
@@ -196,8 +253,7 @@ class _View:
     def share_of_free(self) -> float:
         """Return how far to go towards the unconstrained classifier for everybody's promise to be kept."""
         worst = self.promises.seen(self.theta, 1)
-        least = float(worst.slack.min(initial=0.0))
-        return worst.share if least < -ROUNDING_ROOM * (1.0 + worst.largest) else 0.0
+        return worst.share if worst.is_broken else 0.0
 
 
 def _told_apart(held: Held, promises: PromisesInMemory) -> Held:

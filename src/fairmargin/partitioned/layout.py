@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from fairmargin.exceptions import DataError
-from fairmargin.partitioned.arrow import is_category_type, is_date_type, is_number_type
+from fairmargin.partitioned.arrow import check_tells_groups, is_category_type, is_date_type, is_number_type
 
 __all__ = ["Layout", "make_layout"]
 
@@ -66,33 +66,46 @@ def make_layout(
     roles: dict[str, Sequence[str]] = {"target column": [target], "sensitive column": sensitive}
     roles |= {"weight column": weights, "feature": features or ()}
     roles |= {"column to exclude": exclude, "categorical column": categorical}
-    for role, names in roles.items():
-        for name in names:
-            _check_exists(schema, name, role)
+    _check_roles(schema, roles)
+    by_kind: dict[str, list[str]] = {"number": [], "category": [], "date": [], "nothing": []}
     chosen = _choose(schema, [target, *sensitive, *weights], features, exclude)
-    kinds = {name: _kind(schema.field(name).type, name, name in categorical) for name in chosen}
-    notes = [
-        f"{name!r} holds dates and was left out; turn it into numbers to use it."
-        for name in chosen
-        if not kinds[name]
-    ]
-    kept = tuple(name for name in chosen if kinds[name])
+    for name in chosen:
+        by_kind[_kind(schema.field(name).type, name, name in categorical)].append(name)
+    kept = tuple(name for name in chosen if name not in by_kind["date"] + by_kind["nothing"])
     if not kept:
         raise DataError("No column is left to be a feature.", field="features")
     measures = tuple(
         name for name in sensitive if is_number_type(schema.field(name).type) and name not in categorical
     )
     return Layout(
-        tuple(name for name in kept if kinds[name] == "number"),
-        tuple(name for name in kept if kinds[name] == "category"),
+        tuple(by_kind["number"]),
+        tuple(by_kind["category"]),
         kept,
         target,
         weight,
         tuple(name for name in sensitive if name not in measures),
         measures,
         sensitive,
-        tuple(notes),
+        _notes(by_kind),
     )
+
+
+def _check_roles(schema: pa.Schema, roles: Mapping[str, Sequence[str]]) -> None:
+    """Raise for a column that does not exist, or whose values cannot play its part."""
+    for role, names in roles.items():
+        for name in names:
+            _check_exists(schema, name, role)
+    for part in ("target", "sensitive"):
+        for name in roles[f"{part} column"]:
+            check_tells_groups(schema, name, part)
+    for name in roles["weight column"]:
+        _check_holds_numbers(schema.field(name).type, name)
+
+
+def _notes(by_kind: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return what to say of the columns that are left out."""
+    dates = (f"{name!r} holds dates and was left out; turn it into numbers to use it." for name in by_kind["date"])
+    return (*dates, *(f"{name!r} has no values and was left out." for name in by_kind["nothing"]))
 
 
 def _choose(
@@ -112,18 +125,26 @@ def _choose(
 
 
 def _kind(kind: pa.DataType, name: str, is_category: bool) -> str:
-    """Return "number", "category", or nothing for dates, which are left out."""
+    """Return "number", "category", "date", or "nothing" where no file has a value."""
+    if pa.types.is_null(kind):
+        return "nothing"
     if is_category or is_category_type(kind):
         return "category"
     if is_number_type(kind):
         return "number"
     if is_date_type(kind):
-        return ""
+        return "date"
     raise DataError(
         f"The column {name!r} of type {kind} holds neither numbers nor categories; exclude it.",
         field="exclude",
         suggestion=name,
     )
+
+
+def _check_holds_numbers(kind: pa.DataType, name: str) -> None:
+    values = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not (is_number_type(values) or pa.types.is_boolean(values) or pa.types.is_null(values)):
+        raise DataError(f"The weight column {name!r} does not hold numbers.", field="weight")
 
 
 def _check_exists(schema: pa.Schema, name: str, role: str) -> None:

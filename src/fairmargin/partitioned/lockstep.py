@@ -61,6 +61,7 @@ class Meeting:
             for seat, requests in asked:
                 found[seat], answers = answers[: len(requests)], answers[len(requests) :]
             self._answer(found)
+            del answers, found  # may be many rows, which the solvers need no longer than until their next question
 
     def _answer(self, found: dict[int, Any]) -> None:
         with self._changed:

@@ -55,6 +55,15 @@ class Request:
 
 
 @dataclass(frozen=True)
+class NearRequest:
+    """A point whose rows near the margin are wanted: ``|1 - m_i| <= reach``; ``prices`` as in :class:`Request`."""
+
+    theta: Array
+    reach: float
+    prices: tuple[Array, ...] | None = None
+
+
+@dataclass(frozen=True)
 class Sums:
     """Sums over all rows at one point, by class where there are two entries (negative class first).
 
@@ -79,14 +88,14 @@ class Sums:
     hessian: Array | None
 
 
-@dataclass(frozen=True)
+@dataclass
 class NearRows:
     """Rows near the margin and the straight lines of all others.
 
     Attributes
     ----------
-    rows : Rows
-        With ``|1 - m_i| <= reach`` at the point asked about.
+    parts : list of Rows
+        Those with ``|1 - m_i| <= reach`` at the point asked about, by partition.
     tilt : (p,)
         ``-sum c_i y_i x_i`` over the other rows inside the margin,
     offset : float
@@ -95,10 +104,27 @@ class NearRows:
         ``sum c_i max(0, 1 - m_i)`` over all rows.
     """
 
-    rows: Rows
+    parts: list[Rows]
     tilt: Array
     offset: float
     loss: float
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of all partitions; the parts are let go, so that they are not in memory twice."""
+        if len(self.parts) > 1:
+            self.parts = [_joined(self.parts)]
+        return self.parts[0]
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    X = parts[0].X
+    numbers = np.concatenate([part.X.numbers for part in parts])
+    codes = [np.concatenate([part.X.codes[j] for part in parts]) for j in range(len(X.codes))]
+    stacked = CodedMatrix(numbers, X.places, codes, X.sizes, X.starts)
+    names = ("y", "people_weight", "loss_weight")
+    y, people, weight = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    return Rows(stacked, y, people, weight, parts[0].uniform)
 
 
 class Passes:
@@ -172,10 +198,18 @@ class Passes:
         return [[(people, weight.rounded) for people, weight in point] for point in found]
 
     def near(self, theta: Array, reach: float) -> NearRows:
-        """Return the rows near the margin of a hinge loss, the others' losses as a linear term."""
-        found = self.run("near", _Near(self.reading, theta, reach, self.fit_intercept), _join_near)
-        value = found.sums.rounded
-        return NearRows(found.joined(), value[: len(theta)], float(value[-2]), float(value[-1]))
+        """Return the rows near the margin of a hinge loss, the others' losses as a linear term.
+
+        Solvers that run in lockstep share the pass.
+        """
+        requests = [NearRequest(theta, reach, self.reading.prices)]
+        meeting: Meeting | None = current_meeting()
+        return (self.near_now(requests) if meeting is None else meeting.ask(requests))[0]
+
+    def near_now(self, requests: Sequence[NearRequest]) -> list[NearRows]:
+        """Return the rows near the margins at several points, without waiting for anybody else."""
+        task = _Near(replace(self.reading, prices=None), tuple(requests), self.fit_intercept)
+        return [part.rows() for part in self.run("near", task, _join_near)]
 
     def run(self, name: str, task: Any, merge: Any) -> Any:
         """Make a pass: ``task(partition)`` on the workers, merged in partition order; counted under its name."""
@@ -362,21 +396,17 @@ def _add_counts(first: Any, second: Any) -> Any:
 @dataclass
 class _NearPart:
     parts: list[Rows]
-    sums: Total
+    sums: Total  # tilt, offset and loss
 
-    def joined(self) -> Rows:
-        X = self.parts[0].X
-        numbers = np.concatenate([part.X.numbers for part in self.parts])
-        codes = [np.concatenate([part.X.codes[j] for part in self.parts]) for j in range(len(X.codes))]
-        stacked = CodedMatrix(numbers, X.places, codes, X.sizes, X.starts)
-        names = ("y", "people_weight", "loss_weight")
-        y, people, weight = (np.concatenate([getattr(part, name) for part in self.parts]) for name in names)
-        return Rows(stacked, y, people, weight, self.parts[0].uniform)
+    def rows(self) -> NearRows:
+        *tilt, offset, loss = self.sums.rounded
+        return NearRows(self.parts, np.array(tilt), float(offset), float(loss))
 
 
-def _join_near(first: _NearPart, second: _NearPart) -> _NearPart:
-    first.parts += second.parts
-    first.sums = first.sums + second.sums
+def _join_near(first: list[_NearPart], second: list[_NearPart]) -> list[_NearPart]:
+    for mine, other in zip(first, second, strict=True):
+        mine.parts += other.parts
+        mine.sums = mine.sums + other.sums
     return first
 
 
@@ -385,14 +415,19 @@ class _Near:
     """What a worker does with a partition in ``near``."""
 
     reading: Reading
-    theta: Array
-    reach: float
+    requests: tuple[NearRequest, ...]
     fit_intercept: bool
 
-    def __call__(self, partition: Partition) -> _NearPart:
-        rows = self.reading.read(partition)
-        margins = rows.y * scores_of(rows.X, self.theta, self.fit_intercept)
-        near = np.abs(1.0 - margins) <= self.reach
+    def __call__(self, partition: Partition) -> list[_NearPart]:
+        table, place = self.reading.load(partition, any(request.prices is not None for request in self.requests))
+        X = self.reading.features(table, place)
+        readings = [replace(self.reading, prices=request.prices) for request in self.requests]
+        rows = [reading.encode(table, place, X) for reading in readings]
+        return [self._part(*at) for at in zip(rows, self.requests, strict=True)]
+
+    def _part(self, rows: Rows, request: NearRequest) -> _NearPart:
+        margins = rows.y * scores_of(rows.X, request.theta, self.fit_intercept)
+        near = np.abs(1.0 - margins) <= request.reach
         pushed = np.where((margins < 1.0) & ~near, rows.loss_weight, 0.0)
         tilt = -design_of(rows.X, self.fit_intercept).rmatvec(pushed * rows.y)
         loss = float(rows.loss_weight @ np.maximum(0.0, 1.0 - margins))

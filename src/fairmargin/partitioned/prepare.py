@@ -17,7 +17,9 @@ from fairmargin.partitioned.compensated import Crosstab
 from fairmargin.partitioned.layout import Layout
 from fairmargin.partitioned.scan import CLASS, ScanSums
 from fairmargin.sensitive import MISSING_GROUP, Attribute, Sensitive, encode_sensitive
-from fairmargin.tables.encoding import LARGEST, OTHER, CategoryColumn, NumberColumn, TableEncoder, choose_levels
+from fairmargin.tables.column_kinds import OTHER, CategoryColumn, NumberColumn
+from fairmargin.tables.column_learning import LARGEST, choose_levels
+from fairmargin.tables.encoding import TableEncoder
 from fairmargin.tolerances import EPS
 
 __all__ = ["Census", "FeatureSums", "expand", "fit_encoder", "sample_medians", "take_census"]
@@ -84,9 +86,9 @@ def take_census(sums: ScanSums, layout: Layout) -> Census:
     labels = list(dict.fromkeys(cell[CLASS] for cell in cells))
     if len(labels) != 2:
         listed = ", ".join(repr(shorten(label, 20)) for label in labels[:6])
+        held = f"holds only {listed}" if len(labels) == 1 else f"has {len(labels):,} values in all data ({listed})"
         raise DataError(
-            f"The target column {layout.target!r} has {len(labels):,} values in all data ({listed}); exactly two are "
-            "needed.",
+            f"The target column {layout.target!r} {held}; exactly two are needed.",
             field="target",
         )
     groups = tuple(

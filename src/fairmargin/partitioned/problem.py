@@ -266,5 +266,6 @@ class PassCurvature(Curvature):
 
 
 @make_oracle.register
-def _(problem: PartitionedProblem) -> PassOracle:
+def make_pass_oracle(problem: PartitionedProblem) -> PassOracle:
+    """Return what asks the passes over partitions."""
     return PassOracle(problem)

@@ -12,7 +12,7 @@ The costs of the decision path depend on label and group only: a table of prices
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -25,26 +25,42 @@ from sklearn.base import clone
 from fairmargin.constraints import PRuleBound
 from fairmargin.decisions import GroupCounts, highest_difference, least_ratio
 from fairmargin.exceptions import InfeasibleError
+from fairmargin.formatting import with_article
 from fairmargin.formulations import Outcome
 from fairmargin.formulations.covariance import Path
+from fairmargin.formulations.prule.judge import warn_of_small_groups
 from fairmargin.formulations.prule.rule import make_rule
 from fairmargin.notions import get_notion
-from fairmargin.partitioned.counts import Counted, accepted_weight, count_decisions, training_rates
+from fairmargin.partitioned.counts import Counted, accepted_weight, at_cut, count_decisions, training_rates
 from fairmargin.partitioned.passes import Request, scores_of
 from fairmargin.partitioned.problem import PartitionedProblem
 from fairmargin.partitioned.solver import solve_together
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask
 from fairmargin.problem import Certificate, Solution
-from fairmargin.solvers import solve
 
-__all__ = ["PartitionedPRuleOutcome", "check_groups", "followed_paths", "sample_data", "solve_levels", "solve_p_rule"]
+__all__ = [
+    "Cuts",
+    "FamilyPoint",
+    "Judged",
+    "PartitionedPRuleOutcome",
+    "check_groups",
+    "check_path",
+    "fit_twins",
+    "followed_paths",
+    "sample_data",
+    "solve_levels",
+    "solve_p_rule",
+]
 
 Array = NDArray[np.float64]
 
 FamilyPoint = tuple[str, Any]  # a family by name, and the place on it: None, a factor, or prices
 
-_EDGES = 2000  # cuts that one pass counts, of all classifiers together: about half a megabyte for each partition
+_EDGES = 2000  # cuts that one pass counts, of all classifiers together: about a megabyte for each partition
 _FEWEST = 100  # of them for each classifier
+# Of the largest score: far above the rounding of a score, and so little that hardly anybody of a billion people with
+# different scores is that near to a cut.
+_ROUNDING = 1e-11
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,20 +102,28 @@ def solve_p_rule(
     (found,), _ = solve_levels(study, posed, constraint, free, points, [rule.level])
     if found.reached < rule.level:
         raise InfeasibleError(
-            f"No cut of the classifier found on the {found.path!r} path reaches a {rule.text} on all rows "
-            f"(it reaches {rule.told(found.reached)}). Take a larger sample, ask for {rule.weaker}, or merge small "
-            "groups."
+            f"No cut of the classifier found on the {found.path!r} path reaches {with_article(rule.text)} on all "
+            f"rows (it reaches {rule.told(found.reached)}). Take a larger sample, ask for {rule.weaker}, or merge "
+            "small groups."
         )
+    counted = [at_cut(counts) for counts in Cuts(study, posed, constraint).by_group(found.counted)]
+    if any(np.any(counts.positives > 0) for counts in counted):
+        warn_of_small_groups(rule, counted)
     return found
 
 
 def check_groups(posed: PartitionedTask, constraint: PRuleBound) -> None:
-    """Raise for numbers, which have no groups to compare, and for a path that needs all rows."""
+    """Raise for numbers, which have no groups to compare, or for a path that needs all rows."""
     numeric = [a.name for a in posed.task.sensitive.attributes if a.codes is None]
     if numeric:
         raise ValueError(
             f"A p%-rule compares groups, but the sensitive attribute {numeric[0]!r} is a number; cut it into groups."
         )
+    check_path(constraint)
+
+
+def check_path(constraint: PRuleBound) -> None:
+    """Raise for a path that needs all rows."""
     if constraint.path in ("ccp", "rates"):
         raise ValueError(f"path={constraint.path!r} needs all people in memory; choose another path.")
 
@@ -148,18 +172,23 @@ def solve_levels(
     free: Solution,
     points: Sequence[FamilyPoint],
     levels: Sequence[float],
+    cuts: Cuts | None = None,
 ) -> tuple[list[PartitionedPRuleOutcome], Counted]:
     """Return, for every level, the most accurate classifier that the points' cuts offer, on all rows.
 
     The second value counts the decisions of the unconstrained classifier.
 
+    ``cuts`` judge them, by default those of the constraint alone.
     A classifier may miss its level (see ``reached``) where no cut keeps the rule. All points are solved in the same
     passes; two more find the cuts, one counts the decisions made there, and one evaluates the objectives.
     """
     problem = posed.task.problem
     assert isinstance(problem, PartitionedProblem)
-    solutions = solve_together(problem, [partial(_solve_at, study, posed, free, *point) for point in points])
-    cuts = _Cuts(study, posed, constraint)
+    jobs: list[Callable[[], Solution]] = [partial(_solve_at, study, posed, free, *point) for point in points]
+    # Each solution of a region with promises begins with those that the one before has met: one after the other.
+    has_promises = posed.task.region is not None and posed.task.region.promises is not None
+    solutions = [job() for job in jobs] if has_promises else solve_together(problem, jobs)
+    cuts = cuts or Cuts(study, posed, constraint)
     chosen = cuts.best(solutions, levels)
     thetas = [solutions[k].theta + np.append(np.zeros(len(free.theta) - 1), shift) for k, shift in chosen]
     *counted, of_free = posed.passes.rates([*thetas, free.theta], [np.zeros(1)] * (len(thetas) + 1))
@@ -196,7 +225,7 @@ def _solve_at(study: PartitionedStudy, posed: PartitionedTask, free: Solution, p
         problem: Any = Path(task, free, task.problem.rows @ free.theta, signed=True).problem(float(point))
     else:
         problem = study.priced(posed, point.to_numpy()).unconstrained()
-    return solve(problem, accuracy=task.accuracy)
+    return task.solve(problem)
 
 
 def _with_proof(
@@ -212,7 +241,7 @@ def _with_proof(
 
 
 @dataclass(frozen=True)
-class _Judged:
+class Judged:
     """The cuts of one ranking: the level of the rule, the accuracy and the share of the accepted at every edge."""
 
     edges: Array
@@ -229,6 +258,11 @@ class _Judged:
         best = kept[self.accuracy[kept] >= most - 1e-12]
         return most, float(self.edges[best[np.argmin(np.abs(self.edges[best]))]])
 
+    def between(self, least: float, most: float) -> Judged:
+        """Return the same without the cuts outside of an interval."""
+        kept = (self.edges >= least) & (self.edges <= most)
+        return Judged(self.edges[kept], self.reached[kept], self.accuracy[kept], self.accepted[kept])
+
     def around(self, cut: float, number: int) -> Array:
         """Return cuts between the neighbours of one of the edges, and itself."""
         at = int(np.searchsorted(self.edges, cut))
@@ -236,7 +270,7 @@ class _Judged:
         return np.unique(np.append(np.linspace(low, high, number), cut))
 
 
-class _Cuts:
+class Cuts:
     """Exact counts at many cuts of rankings, and the best of them."""
 
     def __init__(self, study: PartitionedStudy, posed: PartitionedTask, constraint: PRuleBound) -> None:
@@ -250,50 +284,72 @@ class _Cuts:
         Two passes; the first solution, unmoved, for a level that no cut reaches.
         """
         number = max(_EDGES // len(solutions), _FEWEST)
-        rough = self._count([s.theta for s in solutions], [self._edges(s, number) for s in solutions])
+        within = self.allowed(solutions)
+        cuts = [self._edges(s, number, *ends) for s, ends in zip(solutions, within, strict=True)]
+        rough = self._count([s.theta for s in solutions], cuts)
+        rough = [judged.between(*ends) for judged, ends in zip(rough, within, strict=True)]
         asked = [(at, *found) for at, level in enumerate(levels) if (found := _most_accurate(rough, level))]
         chosen = [(0, 0.0)] * len(levels)
         if asked:
             number = max(_EDGES // len(asked), _FEWEST)
-            edges = [rough[k].around(cut, number) for _, k, cut in asked]
-            finer = self._count([solutions[k].theta for _, k, _ in asked], edges)
+            around = [(rough[k].around(cut, number), cuts[k][1]) for _, k, cut in asked]
+            finer = self._count([solutions[k].theta for _, k, _ in asked], around)
             for (at, k, cut), judged in zip(asked, finer, strict=True):
                 best = judged.best(levels[at])
                 chosen[at] = k, 0.0 - (cut if best is None else best[1])
         return chosen
 
-    def _edges(self, solution: Solution, number: int) -> Array:
-        """Return cuts between the sample's scores; the one at zero only where the intercept must stay."""
+    def allowed(self, solutions: Sequence[Solution]) -> list[tuple[float, float]]:
+        """Return between which cuts of each classifier to look: all of them, where nothing else is asked."""
+        return [(-np.inf, np.inf)] * len(solutions)
+
+    def _edges(self, solution: Solution, number: int, least: float, most: float) -> tuple[Array, float]:
+        """Return cuts between the sample's scores and two ends, and how near to a cut rounding would decide.
+
+        The only cut is that at zero, however near people are, where the intercept must stay.
+        """
         is_solved = solution.certificate.status in ("solved", "separable")
         if not is_solved or not self.posed.passes.fit_intercept:
-            return np.zeros(1)
+            return np.zeros(1), 0.0
         scores = np.sort(scores_of(self.posed.sample.X, solution.theta, True))
-        middles = np.unique(0.5 * (scores[1:] + scores[:-1]))
-        spread = middles[np.unique(np.linspace(0, len(middles) - 1, number).astype(np.intp))]
-        return np.unique(np.append(spread, 0.0))
+        width = _ROUNDING * float(np.abs(scores).max())
+        middles = (0.5 * (scores[1:] + scores[:-1]))[np.diff(scores) > 2 * width]
+        middles = middles[(middles > least) & (middles < most)]
+        spread = middles[np.unique(np.linspace(0, max(len(middles) - 1, 0), number).astype(np.intp))[: len(middles)]]
+        ends = [end for end in (least, most) if np.isfinite(end)]
+        return np.unique(np.concatenate([spread, ends, [0.0]])), width
 
-    def _count(self, thetas: Sequence[Array], edges: Sequence[Array]) -> list[_Judged]:
-        """Judge the cuts of several rankings, by one pass."""
-        found = self.posed.passes.rates(thetas, edges)
-        return [self.judge(people, cuts) for people, cuts in zip(found, edges, strict=True)]
+    def _count(self, thetas: Sequence[Array], edges: Sequence[tuple[Array, float]]) -> list[Judged]:
+        """Judge the cuts of several rankings, by one pass; a cut with people nearer than rounding is left out."""
+        apart = [(cuts[np.append(True, np.diff(cuts) > 2 * width)], width) for cuts, width in edges]
+        both_sides = [np.column_stack([cuts - width, cuts + width]).ravel() for cuts, width in apart]
+        found = self.posed.passes.rates(thetas, both_sides)
+        judged = []
+        for people, (cuts, _), sides in zip(found, apart, both_sides, strict=True):
+            clear = people[0][0].sum(axis=(0, 1))[1::2] == 0
+            found_at = self.judge(people, sides)
+            measures = (found_at.reached, found_at.accuracy, found_at.accepted)
+            judged.append(Judged(cuts[clear], *(measured[::2][clear] for measured in measures)))
+        return judged
 
-    def judge(self, found: Counted, edges: Array) -> _Judged:
+    def judge(self, found: Counted, edges: Array) -> Judged:
         """Return what people counted between cuts say of these cuts."""
-        reached = self.rule.reached(self._smoothed(self._by_group(found)))
+        reached = self.rule.reached(self._smoothed(self.by_group(found)))
         weight = found[0][1].sum(axis=1)
         above = accepted_weight(weight)
         factors = np.array(self.posed.passes.reading.factors)
         correct = factors[1] * above[1] + factors[0] * (weight[0].sum() - above[0])
         total = float(factors @ weight.sum(axis=1))
-        return _Judged(edges, np.atleast_1d(reached), correct / total, above.sum(axis=0) / weight.sum())
+        return Judged(edges, np.atleast_1d(reached), correct / total, above.sum(axis=0) / weight.sum())
 
     def measures(self, found: Counted) -> tuple[float, float]:
         """Return the p, in percent (100 where nobody is counted), and the largest difference, at one cut."""
-        counts, method = self._by_group(found), self.constraint.method
+        counts, method = self.by_group(found), self.constraint.method
         ratio = float(least_ratio(counts, method)[0])
         return 100.0 if np.isnan(ratio) else ratio, float(highest_difference(counts, method)[0])
 
-    def _by_group(self, found: Counted) -> list[GroupCounts]:
+    def by_group(self, found: Counted) -> list[GroupCounts]:
+        """Return people and decisions by group, one column per cut."""
         return count_decisions(self.study.census, found, self.conditions, self.constraint.min_people)
 
     def _smoothed(self, counts: list[GroupCounts]) -> list[GroupCounts]:
@@ -301,7 +357,7 @@ class _Cuts:
         return [c.smoothed(size) for c in counts] if size else counts
 
 
-def _most_accurate(judged: Sequence[_Judged], level: float) -> tuple[int, float] | None:
+def _most_accurate(judged: Sequence[Judged], level: float) -> tuple[int, float] | None:
     """Return the ranking and its cut that decide most accurately among those that keep the rule."""
     found = [(best[0], -k, best[1]) for k, ranking in enumerate(judged) if (best := ranking.best(level)) is not None]
     if not found:

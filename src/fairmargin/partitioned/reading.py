@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from fairmargin.categories import CodedMatrix
 from fairmargin.partitioned.arrow import as_codes, as_finite_numbers, as_known_numbers
 from fairmargin.partitioned.contract import Partition
+from fairmargin.tables.column_kinds import OTHER, CategoryColumn, NumberColumn
 from fairmargin.tables.columns import MISSING_GROUP, value_as_text
-from fairmargin.tables.encoding import OTHER, CategoryColumn, NumberColumn
 
 __all__ = ["CategoryPart", "NumberPart", "Reading", "Rows"]
 

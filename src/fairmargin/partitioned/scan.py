@@ -20,11 +20,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
-from fairmargin.partitioned.arrow import as_codes, as_finite_numbers, as_known_numbers, is_number_type
+from fairmargin.partitioned.arrow import as_codes, as_finite_numbers, as_known_numbers
 from fairmargin.partitioned.compensated import Crosstab, Total
 from fairmargin.partitioned.contract import Engine, Partition, Progress, Source
 from fairmargin.partitioned.layout import Layout
-from fairmargin.sensitive import MAX_GROUPS
+from fairmargin.sensitive import FEW_NUMBERS, MAX_GROUPS, warn_of_codes
 from fairmargin.tables.columns import MISSING_GROUP, value_as_text
 
 __all__ = ["CLASS", "Sample", "ScanSums", "hash_rows", "scan"]
@@ -35,7 +35,7 @@ Codes = NDArray[np.int64]
 CLASS = 0  # place of the label in the key of a cell; the groups follow
 _MOST_LEVELS = 100_000  # different values of a text column: more are names or identifiers, not categories
 _SPARE = 1.05  # rows drawn per row of the sample wanted: the binomial number hardly ever falls short
-_FEW = 50  # different numbers in the first partition up to which a sensitive number is counted value by value
+_BINARY = 2  # different values up to which a sensitive number stands for groups, as in memory
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,8 @@ class _ScanPartition:
             if layout.measures:
                 values[name] = x
             numbers[j] = np.bincount(cell, weights=x if weight is None else weight * x, minlength=n_cells)
-            moments[:, j] = total, x @ x
+            with np.errstate(over="ignore"):  # numbers this large are left out
+                moments[:, j] = total, x @ x
         levels, counts, codes = self._count_levels(table, cell, cells, weight, place)
         return ScanSums(
             table.num_rows,
@@ -271,16 +272,12 @@ def scan(
 ) -> tuple[ScanSums, Layout]:
     """Read all rows once; unless ``impute``, a missing number is an error.
 
-    Returns the sums and the layout, in which sensitive numbers with few different values are groups.
+    Returns the sums and the layout, in which sensitive numbers of two values are groups.
     """
     partitions = source.partitions
     if not partitions:
         raise DataError("The data have no partition: no file, or only empty ones.")
-    layout, reference = _look_at_first(partitions, layout)
-    unknown = tuple(name for name in layout.numbers if name not in reference)
-    if unknown:
-        found = engine.reduce(_Means(unknown), partitions, _keep_first)
-        reference |= {name: found.get(name, 0.0) for name in unknown}  # 0: nobody has a value
+    layout, reference = _look_ahead(partitions, layout, engine)
     known = [partition.rows for partition in partitions]
     rows = sum(n for n in known if n is not None)
     share = 1.0
@@ -295,41 +292,66 @@ def scan(
     return sums, layout
 
 
-def _look_at_first(partitions: Sequence[Partition], layout: Layout) -> tuple[Layout, dict[str, float]]:
-    """Return the layout with sensitive numbers of few values as groups, and means of the numbers that have values."""
-    names = [*layout.numbers, *layout.measures]
-    if not names:
-        return layout, {}
-    for partition in partitions:
-        table = partition.load(names)
-        if table.num_rows:
-            break
-    place = partition.place
-    values = {name: as_known_numbers(table[name], name, place) for name in names}
-    few = [name for name in layout.measures if len(np.unique(values[name])) <= _FEW]
-    groups = tuple(name for name in layout.sensitive if name in layout.groups or name in few)
-    measures = tuple(name for name in layout.measures if name not in few)
-    return replace(layout, groups=groups, measures=measures), _means(values)
+def _look_ahead(partitions: Sequence[Partition], layout: Layout, engine: Engine) -> tuple[Layout, dict[str, float]]:
+    """Return the layout with sensitive numbers of two values as groups, and the references of the numbers.
+
+    The first partition gives the references of the features. What it cannot tell is looked for in all partitions:
+    the different values of sensitive numbers, and a value of every feature that it has none of.
+    """
+    reference = _means_of_first(partitions, layout.numbers, engine)
+    unknown = tuple(name for name in layout.numbers if name not in reference)
+    if unknown or layout.measures:
+        found = engine.reduce(_Look(unknown, layout.measures), partitions, _merge_looks)
+        two = [name for name in layout.measures if len(found.values[name]) <= _BINARY]
+        groups = tuple(name for name in layout.sensitive if name in layout.groups or name in two)
+        measures = tuple(name for name in layout.measures if name not in two)
+        for name in measures:
+            if all(value.is_integer() for value in found.values[name]):
+                warn_of_codes(name, len(found.values[name]))
+        layout, reference = replace(layout, groups=groups, measures=measures), reference | found.means
+    nobody = dict.fromkeys((*layout.numbers, *layout.measures), 0.0)
+    return layout, nobody | reference
 
 
-def _means(values: dict[str, Array]) -> dict[str, float]:
-    """Return the mean of every column that has a value."""
-    return {name: float(np.nanmean(x)) for name, x in values.items() if not np.isnan(x).all()}
+def _means_of_first(partitions: Sequence[Partition], names: tuple[str, ...], engine: Engine) -> dict[str, float]:
+    """Return the means of the numbers in a partition, by the engine: it knows what to say of workers that fail."""
+    first = next((found for found in partitions if found.rows != 0), partitions[0])
+    try:
+        return engine.reduce(_Look(names, ()), [first], _merge_looks).means if names else {}
+    except DataError:  # no rows after all; whatever else is wrong, the scan will say
+        return {}
 
 
 @dataclass(frozen=True)
-class _Means:
-    """Returns the means of a partition, of the columns that have a value there."""
+class _Looked:
+    """Means of the columns that have a value, and a few different values of sensitive numbers."""
 
-    names: tuple[str, ...]
-
-    def __call__(self, partition: Partition) -> dict[str, float]:
-        table = partition.load(list(self.names))
-        return _means({name: as_known_numbers(table[name], name, partition.place) for name in self.names})
+    means: dict[str, float]
+    values: dict[str, frozenset[float]]
 
 
-def _keep_first(first: dict[str, float], second: dict[str, float]) -> dict[str, float]:
-    return second | first
+@dataclass(frozen=True)
+class _Look:
+    """What a worker looks up in one partition before the scan."""
+
+    numbers: tuple[str, ...]
+    measures: tuple[str, ...]
+
+    def __call__(self, partition: Partition) -> _Looked:
+        names = [*self.numbers, *self.measures]
+        table = partition.load(names)
+        columns = {name: as_known_numbers(table[name], name, partition.place) for name in names}
+        known = {name: x[~np.isnan(x)] for name, x in columns.items()}
+        return _Looked(
+            {name: float(x.mean()) for name, x in known.items() if len(x)},
+            {name: frozenset(np.unique(known[name])[: FEW_NUMBERS + 1].tolist()) for name in self.measures},
+        )
+
+
+def _merge_looks(first: _Looked, second: _Looked) -> _Looked:
+    values = {name: first.values[name] | second.values[name] for name in first.values}
+    few = {name: frozenset(sorted(found)[: FEW_NUMBERS + 1]) for name, found in values.items()}
+    return _Looked(second.means | first.means, few)
 
 
 def _count_missing(
@@ -351,7 +373,9 @@ def _weights(table: pa.Table, layout: Layout, place: str) -> Array | None:
     weight = as_finite_numbers(table[layout.weight], layout.weight, place)
     if len(weight) and weight.min() < 0:
         wrong = int(np.count_nonzero(weight < 0))
-        raise DataError(f"The weight column {layout.weight!r} has {wrong:,} negative values in {place}.")
+        raise DataError(
+            f"The weight column {layout.weight!r} has {wrong:,} negative values in {place}; remove these rows."
+        )
     return weight
 
 
@@ -373,7 +397,11 @@ def _cells(table: pa.Table, layout: Layout, place: str) -> tuple[Codes, list[tup
         )
     for name, of_column in zip(layout.groups, values[1:], strict=True):
         if len(of_column) > MAX_GROUPS + 1:
-            raise DataError(_too_many_groups(table, name, len(of_column) - 1, place), field="sensitive")
+            raise DataError(
+                f"The sensitive attribute {name!r} has {len(of_column) - 1:,} groups in {place}; at most "
+                f"{MAX_GROUPS} are possible. Merge groups.",
+                field="sensitive",
+            )
     sizes = [len(of_column) for of_column in values]
     joint = codes[0].astype(np.int64)
     for code, size in zip(codes[1:], sizes[1:], strict=True):
@@ -387,19 +415,6 @@ def _cells(table: pa.Table, layout: Layout, place: str) -> tuple[Codes, list[tup
         for where in zip(*np.unravel_index(present, sizes), strict=True)
     ]
     return place_of[joint], keys
-
-
-def _too_many_groups(table: pa.Table, name: str, number: int, place: str) -> str:
-    if is_number_type(table.schema.field(name).type):
-        return (
-            f"The sensitive column {name!r} has few different numbers at the beginning of the data, which makes them "
-            f"groups, but {number:,} in {place}, more than {MAX_GROUPS}: cut it into groups, or shuffle the rows to "
-            "have it taken as a number."
-        )
-    return (
-        f"The sensitive attribute {name!r} has {number:,} groups in {place}; at most {MAX_GROUPS} are possible. "
-        "Merge groups."
-    )
 
 
 def _level_codes(column: pa.ChunkedArray, name: str, place: str) -> tuple[Codes, list[str]]:

@@ -21,6 +21,7 @@ from fairmargin.problem import Certificate, Problem, Solution, Status
 from fairmargin.solvers import Accuracy, Start, solve, solve_with_reference
 from fairmargin.solvers.ladder import Bind
 from fairmargin.solvers.newton import solve_newton
+from fairmargin.tolerances import HAIR
 
 __all__ = ["SAMPLE", "solve_hinge", "solve_smooth", "solve_together"]
 
@@ -28,7 +29,8 @@ Array = NDArray[np.float64]
 
 SAMPLE = Accuracy(tol=1e-7, max_iter=100)  # of a sample, whose statistical error is far larger
 _MOST_ROUNDS = 20  # of near rows and their solution; two or three are enough after a good start
-_WIDER = 2.0  # by which the reach grows where rows crossed the margin
+_AT_ONCE = 2  # solvers of the hinge loss at a time: each holds as many rows as the sample has
+_WIDER = 2.0  # by which the share of rows near the margin grows where others crossed it
 
 
 @solve.register
@@ -62,14 +64,15 @@ def _start_at(solution: Solution | None) -> Start | None:
 
 
 def solve_together(problem: PartitionedProblem, jobs: list[Callable[[], Solution]]) -> list[Solution]:
-    """Run several solvers of problems on the same rows, which share every pass."""
+    """Run several solvers of problems on the same rows, which share every pass; with the hinge loss, two by two."""
     if problem.loss.smooth:
         return run_in_lockstep(jobs, problem.passes.evaluate_now)
-    return [job() for job in jobs]
+    pairs = [jobs[k : k + _AT_ONCE] for k in range(0, len(jobs), _AT_ONCE)]
+    return [found for pair in pairs for found in run_in_lockstep(pair, problem.passes.near_now)]
 
 
 @solve_with_reference.register
-def _(
+def solve_in_passes_with_reference(
     problem: PartitionedProblem,
     bind: Bind,
     *,
@@ -141,26 +144,30 @@ def solve_hinge(problem: PartitionedProblem, start: Start | None, accuracy: Accu
     multipliers = np.zeros(problem.n_rows)
     if first is not None:
         theta, multipliers = first.theta, first.multipliers
-    reach = _first_reach(problem, theta)
-    bound, n_iter = problem.trivial_bound, 0
+    # About as many rows are near as the sample has.
+    share = len(problem.sample.y) / problem.design.shape[0]
+    reach, bound, n_iter = 0.0, problem.trivial_bound, 0
     best: Solution | None = None
     for _ in range(min(_MOST_ROUNDS, accuracy.max_iter)):
+        reach = max(reach, _reach(problem, theta, share))  # where theta has moved, nobody may be as near as before
         near = problem.passes.near(theta, reach)
         value = near.loss + problem.penalty(theta)
         if best is None or _is_better(problem, theta, value, best):
             best = _solution(problem, theta, multipliers, value, bound, n_iter, accuracy)
         else:  # so many crossed the margin that the step was in vain: look at more rows from the best point
             best = _solution(problem, best.theta, best.multipliers, best.objective, bound, n_iter, accuracy)
-            reach *= _WIDER
+            share *= _WIDER
             near = None
         if best.certificate.status == "solved":
             return best
         if near is None:
             theta, multipliers = best.theta, best.multipliers
+            reach = max(_WIDER * reach, _reach(problem, theta, share))
             near = problem.passes.near(theta, reach)
         found = solve(
             _restrict(problem, near), start=Start(theta), accuracy=replace(accuracy, tol=0.3 * accuracy.tol)
         )
+        del near  # its rows need not be in memory beside those of the next pass
         n_iter += found.certificate.n_iter
         theta, multipliers, bound = found.theta, found.multipliers, max(bound, found.certificate.dual_bound)
     assert best is not None
@@ -173,12 +180,14 @@ def _is_better(problem: Problem, theta: Array, value: float, best: Solution) -> 
     return value < best.objective if is_feasible == was_feasible else is_feasible
 
 
-def _first_reach(problem: PartitionedProblem, theta: Array) -> float:
-    """Return how near to the margin rows must be, so that about as many are near as the sample has."""
-    sample = problem.on_sample()
+def _reach(problem: PartitionedProblem, theta: Array, share: float) -> float:
+    """Return how near to the margin a share of the rows is: a quantile of the sample, at which many may be at once.
+
+    A hair more, so that rounding leaves none of them out.
+    """
+    sample = problem.sample
     distance = np.abs(1.0 - sample.y * sample.design.matvec(theta))
-    share = min(1.0, len(distance) / problem.design.shape[0])
-    return float(np.quantile(distance, share))
+    return float(np.quantile(distance, min(share, 1.0)) + HAIR * (1.0 + distance.max()))
 
 
 def _restrict(problem: PartitionedProblem, near: NearRows) -> Problem:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.disparate_treatment import check_disparate_treatment, refuse_recodings
 from fairmargin.exceptions import DisparateTreatmentError
 from fairmargin.formulations import Task
 from fairmargin.losses import Loss
@@ -28,7 +29,6 @@ from fairmargin.tables.encoding import TableEncoder
 from fairmargin.validation import (
     TrainingData,
     check_count,
-    check_disparate_treatment,
     check_flag,
     check_number,
     class_factors,
@@ -74,7 +74,7 @@ class PartitionedStudy:
         classes = census.classes if positive == census.classes[1] else census.classes[::-1]
         weights = census.class_weights()
         weights = weights if positive == census.classes[1] else weights[::-1]
-        C = estimator._weight_of_loss(None)
+        C = estimator._weight_of_loss()
         factors = class_factors(estimator.class_weight, classes, np.array([-1.0, 1.0]), weights)
         factors = factors * (C if np.isfinite(C) else 1.0)
         fit_intercept = check_flag(estimator.fit_intercept, "fit_intercept")
@@ -175,11 +175,12 @@ class PartitionedStudy:
             return
         try:
             check_disparate_treatment(task.sample.X, self.encoder.feature_names, task.sample_sensitive)
+            refuse_recodings(self.encoder.category_codes(task.sample.X), task.sample_sensitive)
         except DisparateTreatmentError as error:
-            feature, column = self.encoder.feature_names[error.column], self.encoder.column_of(error.column)
+            column = self.encoder.column_of(error.column)
             raise DisparateTreatmentError(
-                f"The feature {feature!r} tells the same as the sensitive attribute {error.attribute}: deciding by "
-                f"it is disparate treatment. Leave the column {column!r} out.",
+                f"The column {column!r} tells the sensitive attribute {error.attribute}: deciding by it is disparate "
+                "treatment. Leave it out.",
                 column=error.column,
                 attribute=error.attribute,
             ) from None

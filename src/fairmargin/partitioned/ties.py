@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fairmargin.formulations import Outcome
 from fairmargin.formulations.ties import settle_ties
-from fairmargin.partitioned.passes import scores_of
+from fairmargin.partitioned.problem import PartitionedProblem
 from fairmargin.partitioned.study import PartitionedTask
 
 __all__ = ["settle"]
@@ -18,7 +18,9 @@ def settle(posed: PartitionedTask, outcome: Outcome) -> Outcome:
     As :func:`fairmargin.formulations.ties.settle_ties`, which sees the scores of the sample: people with equal
     features tie together. A pass evaluates the objective at the intercept that was moved; without ties there is none.
     """
-    scores = scores_of(posed.sample.X, outcome.solution.theta, posed.passes.fit_intercept)
+    problem = posed.task.problem
+    assert isinstance(problem, PartitionedProblem)
+    scores = problem.sample.design.matvec(outcome.solution.theta)
     of_sample = replace(outcome, solution=replace(outcome.solution, scores=scores))
-    settled = settle_ties(of_sample, posed.task.tol)
+    settled = settle_ties(of_sample, posed.task.tol, problem.sample.design)
     return replace(settled, solution=replace(settled.solution, scores=outcome.solution.scores))

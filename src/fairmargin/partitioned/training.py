@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
-from fairmargin.diagnostics import measure_movement, warn_if_bought, warn_if_constant
+from fairmargin.constraints import (
+    Constraint,
+    CovarianceBound,
+    CovariancePenalty,
+    IndividualLossBound,
+    LossBound,
+    PRuleBound,
+)
+from fairmargin.diagnostics import Deviations, measure_movement, warn_if_bought, warn_if_constant
 from fairmargin.formulations import Outcome, warn_unless_solved
 from fairmargin.formulations.task import solve_task
 from fairmargin.inputs import is_dask_frame
@@ -19,22 +26,22 @@ from fairmargin.notions import compare
 from fairmargin.partitioned import solver  # noqa: F401  (registers the solvers of partitioned problems)
 from fairmargin.partitioned.contract import Source
 from fairmargin.partitioned.engines import current_client, engine_for
-from fairmargin.partitioned.individual import solve_individual
+from fairmargin.partitioned.individual import check_promises, solve_individual
 from fairmargin.partitioned.passes import scores_of
-from fairmargin.partitioned.prule import solve_p_rule
+from fairmargin.partitioned.prule import check_path, solve_p_rule
+from fairmargin.partitioned.rules import solve_beside_rules
+from fairmargin.partitioned.several import solve_beside_promises
 from fairmargin.partitioned.sources.parquet import ParquetSource
 from fairmargin.partitioned.study import PartitionedStudy, PartitionedTask, Report, prepare
 from fairmargin.partitioned.ties import settle
-from fairmargin.penalty import CovariancePenalty
 from fairmargin.several import Several, has_rule, notion_of
 from fairmargin.tables.model import TabularModel
 
-__all__ = ["check_estimator", "fit", "fit_study", "make_model", "open_source", "store_outcome"]
+__all__ = ["check_estimator", "check_sensitive", "fit", "fit_study", "make_model", "open_source", "store_outcome"]
 
 Array = NDArray[np.float64]
 
-_COMBINED = (CovarianceBound, CovariancePenalty, LossBound)
-_SUPPORTED = (type(None), *_COMBINED, IndividualLossBound, PRuleBound)
+_SUPPORTED = (type(None), CovarianceBound, CovariancePenalty, LossBound, IndividualLossBound, PRuleBound)
 
 
 def fit(
@@ -98,6 +105,7 @@ def fit(
         sample, and ``training_rates_`` is None except with ``PRuleBound``, whose passes count decisions.
     """
     check_estimator(estimator)
+    check_sensitive(estimator, sensitive)
     engine = engine_of(data) if engine is None else engine
     source, opened = open_source(data), engine_for(engine)
     try:
@@ -125,18 +133,18 @@ def fit(
 def fit_study(study: PartitionedStudy, estimator: Any) -> TabularModel:
     """Train a classifier on data that were scanned already; see :func:`fit`."""
     check_estimator(estimator)
+    check_sensitive(estimator, study.layout.sensitive)
     constraint = estimator._constraint()
-    if constraint is not None and study.census.sensitive is None:
-        raise ValueError(
-            f"{type(estimator).__name__} with the constraint {constraint!r} needs sensitive columns; name them with "
-            "sensitive=[...], or set constraint=None for an unconstrained classifier."
-        )
     posed = study.task(estimator)
     study.check_treatment(posed)
     if isinstance(constraint, PRuleBound):
         outcome: Outcome = solve_p_rule(study, estimator, posed, constraint)
     elif isinstance(constraint, IndividualLossBound):
         outcome = solve_individual(study, posed, constraint)
+    elif isinstance(constraint, Several) and constraint.of(PRuleBound):
+        outcome = solve_beside_rules(study, estimator, posed, constraint)
+    elif isinstance(constraint, Several) and constraint.of(IndividualLossBound):
+        outcome = solve_beside_promises(study, posed, constraint)
     else:
         outcome = settle(posed, solve_task(constraint, posed.task))
     store_outcome(estimator, posed, outcome, constraint)
@@ -173,15 +181,31 @@ def check_estimator(estimator: Any) -> None:
     if not _needs_sums_only(constraint):
         raise ValueError(
             f"The constraint {constraint!r} needs all rows in memory; partitioned data support CovarianceBound, "
-            "CovariancePenalty and LossBound(norm='max'), also lists of these, and on its own an "
-            f"IndividualLossBound, or a PRuleBound without a confidence. {_instead_of(constraint)}"
+            "CovariancePenalty, LossBound(norm='max'), IndividualLossBound, a PRuleBound without a confidence, and "
+            f"lists of these. {_instead_of(constraint)}"
+        )
+    check_promises(constraint)
+    for one in constraint.constraints if isinstance(constraint, Several) else [constraint]:
+        if isinstance(one, PRuleBound):
+            check_path(one)
+
+
+def check_sensitive(
+    estimator: Any, sensitive: Sequence[str] | str, asked_as: str = "columns; name them with sensitive=[...]"
+) -> None:
+    """Raise, before a pass is made, for a constraint without anything to be fair to."""
+    constraint = estimator._constraint()
+    if constraint is not None and len(sensitive) == 0:
+        raise ValueError(
+            f"{type(estimator).__name__} with the constraint {constraint!r} needs sensitive {asked_as}, or set "
+            "constraint=None for an unconstrained classifier."
         )
 
 
 def _needs_sums_only(constraint: Constraint | None) -> bool:
     """Return whether passes can answer a constraint: from sums over the rows, and a few of them."""
     if isinstance(constraint, Several):
-        return all(isinstance(one, _COMBINED) and _needs_sums_only(one) for one in constraint.constraints)
+        return all(_needs_sums_only(one) for one in constraint.constraints)
     is_supported = isinstance(constraint, _SUPPORTED) and getattr(constraint, "norm", "max") == "max"
     return is_supported and getattr(constraint, "confidence", None) is None
 
@@ -189,7 +213,7 @@ def _needs_sums_only(constraint: Constraint | None) -> bool:
 def _instead_of(constraint: Any) -> str:
     """Return what to do about a constraint that passes cannot answer."""
     if isinstance(constraint, Several):
-        return "Choose the one that binds (constraints_ of a fit() to a sample shows which), or train on a sample."
+        return "Leave out what does not bind (constraints_ of a fit() to a sample shows it), or train on a sample."
     return "Train on a sample with fit() instead."
 
 
@@ -236,7 +260,7 @@ def store_outcome(
         seen = compare(posed.sample_sensitive, notion, posed.sample.y, weight)
     except ValueError:  # a group that is too rare for the sample
         return
-    estimator.diagnostics_ = measure_movement(seen.centred, weight, before, scores)
+    estimator.diagnostics_ = measure_movement(Deviations(seen.centred, weight), before, scores)
     if warn:
         warn_if_bought(estimator.diagnostics_, columns.labels, has_rule=has_rule(constraint))
 

@@ -8,13 +8,12 @@ promises are told apart by their content; it does not matter who reports one.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.formulations.individual import BINDING
-from fairmargin.formulations.promises import Held, least_margins, share_of_free
+from fairmargin.formulations.promises import BINDING, Held, least_margins, share_of_free
 from fairmargin.losses import Loss
 from fairmargin.partitioned.contract import Partition
 from fairmargin.partitioned.passes import design_of, scores_of
@@ -73,6 +72,8 @@ class Worst:
     n_rows : int
     binding : ndarray of int
         Rows, counted through all partitions, of people whose promise binds; not more than a few thousand are listed.
+    room : (2,)
+        The least room of promises to score low, and of those to score high; infinite without any.
     share : float
         How far to go towards the unconstrained classifier for all broken promises to be kept.
     largest : float
@@ -83,8 +84,14 @@ class Worst:
     slack: Array
     n_rows: int
     binding: NDArray[np.intp]
+    room: Array
     share: float
     largest: float
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a promise is broken by more than the rounding of a score."""
+        return bool(self.slack.min(initial=0.0) < -ROUNDING_ROOM * (1.0 + self.largest))
 
     def cut(self, count: int) -> Worst:
         """Return it with the ``count`` promises of least room, each once."""
@@ -92,7 +99,7 @@ class Worst:
         _, first = np.unique(self.held.key[order], return_index=True)
         order = order[np.sort(first)[:count]]
         held = Held(self.held.key[order], self.held.rows[order], self.held.tau[order])
-        return Worst(held, self.slack[order], self.n_rows, self.binding[:_LISTED], self.share, self.largest)
+        return replace(self, held=held, slack=self.slack[order], binding=self.binding[:_LISTED])
 
 
 @dataclass(frozen=True)
@@ -127,8 +134,9 @@ class WorstTask:
         broken = slack < -ROUNDING_ROOM
         share = share_of_free(slack[broken], sign[broken] * free[people[broken]] - tau[broken])
         binding = np.unique(people[slack <= BINDING])
+        room = np.array([slack[sign == side].min(initial=np.inf) for side in (-1.0, 1.0)])
         largest = float(np.abs(scores).max(initial=0.0))
-        return Worst(held, slack[chosen], len(scores), binding, share, largest).cut(self.count)
+        return Worst(held, slack[chosen], len(scores), binding, room, share, largest).cut(self.count)
 
 
 @dataclass(frozen=True)
@@ -149,6 +157,7 @@ class JoinWorst:
             np.concatenate([first.slack, second.slack]),
             first.n_rows + second.n_rows,
             np.concatenate([first.binding, first.n_rows + second.binding]),
+            np.minimum(first.room, second.room),
             max(first.share, second.share),
             max(first.largest, second.largest),
         ).cut(self.count)

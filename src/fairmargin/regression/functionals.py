@@ -107,7 +107,8 @@ def bounded_by(constraint: Any, compared: Compared, target: Array) -> Functional
 
 
 @bounded_by.register
-def _(constraint: CovarianceBound, compared: Compared, target: Array) -> Functionals:
+def covariances_bounded(constraint: CovarianceBound, compared: Compared, target: Array) -> Functionals:
+    """Return the covariances of predictions with the sensitive columns."""
     bound = compared.repeated(constraint.thresholds(compared.sensitive))
     labels = [("covariance", name, _among(category, *more)) for name, category, *more in compared.labels]
     K = len(labels)
@@ -115,7 +116,8 @@ def _(constraint: CovarianceBound, compared: Compared, target: Array) -> Functio
 
 
 @bounded_by.register
-def _(constraint: GroupMeansBound, compared: Compared, target: Array) -> Functionals:
+def group_means_bounded(constraint: GroupMeansBound, compared: Compared, target: Array) -> Functionals:
+    """Return the differences of mean predictions between groups."""
     found: list[tuple[Cell, Cell, float]] = []
     for attribute, bound in constraint.bounds(compared.sensitive):
         if len(attribute.categories) > _MOST_GROUPS:
@@ -133,7 +135,8 @@ def _(constraint: GroupMeansBound, compared: Compared, target: Array) -> Functio
 
 
 @bounded_by.register
-def _(constraint: CalibrationBound, compared: Compared, target: Array) -> Functionals:
+def residuals_bounded(constraint: CalibrationBound, compared: Compared, target: Array) -> Functionals:
+    """Return the mean residuals of groups."""
     found = [
         (cell, bound)
         for attribute, bound in constraint.bounds(compared.sensitive)

@@ -15,9 +15,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
+from fairmargin.least_squares import least_norm_solution
 from fairmargin.problem import Problem, Solution
 from fairmargin.regression.problem import RegressionProblem
 from fairmargin.solvers import Accuracy, Start, solve
@@ -67,7 +67,7 @@ def _step(problem: RegressionProblem, at: Solution, tol: float) -> Solution:
     left[:p, p:] = left[p:, :p].T
     bound = np.where(nu > 0, problem.upper, problem.lower)[active]
     right = np.concatenate([-gradient * scale / unit, (bound - problem.rows[active] @ at.theta) / size])
-    found = scipy.linalg.lstsq(left, right, check_finite=False, lapack_driver="gelsd")[0]
+    found = least_norm_solution(left, right)
     theta, multipliers = at.theta + scale * found[:p], np.zeros_like(nu)
     multipliers[active] = found[p:] * unit / size
     scores = problem.design.matvec(theta)

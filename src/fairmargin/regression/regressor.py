@@ -14,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 
 import fairmargin.regression.pieces
 import fairmargin.regression.quantile  # noqa: F401  (these two register solvers)
-from fairmargin.constraints import Constraint, CovarianceBound
-from fairmargin.diagnostics import warn_if_flat
+from fairmargin.constrained import TakesConstraint
+from fairmargin.constraints import CovarianceBound
+from fairmargin.constraints.base import with_defaults
+from fairmargin.diagnostics import warn_if_flat, warn_if_useless
 from fairmargin.formulations import Outcome, certify_function, warn_unless_solved
 from fairmargin.misspelled import names_arguments
 from fairmargin.notions import get_notion
@@ -24,7 +26,7 @@ from fairmargin.problem import Certificate
 from fairmargin.regression.functionals import Cell, find_cells
 from fairmargin.regression.losses import HuberLoss, PinballLoss, ResidualLoss, SquaredError
 from fairmargin.regression.task import RegressionTask, Units, choose_units, make_regression_task, solve_regression
-from fairmargin.strata import encode_strata
+from fairmargin.strata import strata_to_fit
 from fairmargin.validation import (
     ONE_AT_A_TIME,
     TrainingData,
@@ -40,10 +42,9 @@ __all__ = ["FairRegressor"]
 Array = NDArray[np.float64]
 
 _LOSSES = ("squared_error", "huber", "quantile")
-_OF_CONSTRAINT = "constraint__"  # how parameters of the constraint begin in those of the estimator
 
 
-class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
+class FairRegressor(TakesConstraint, PlainState, RegressorMixin, BaseEstimator):
     """Linear regression under fairness constraints.
 
     Minimises ``C sum_i s_i loss(y_i - f(x_i)) + 1/2 ||w||^2`` with ``f(x) = w.x + b`` subject to what ``constraint``
@@ -121,7 +122,7 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
 
     takes_codes = True  # categorical columns need not be written out
 
-    # Sensitive features are what fit is about: route them here unless told otherwise.
+    # Sensitive features are what fit is about: route them here unless set otherwise.
     __metadata_request__fit = {"sensitive_features": True, "strata": True}  # noqa: RUF012
 
     def __init__(
@@ -174,6 +175,7 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
         warn_unless_solved(self.certificate_, task.tol)
         if outcome.unconstrained is not None:
             warn_if_flat(outcome.unconstrained.scores, outcome.solution.scores)
+            warn_if_useless(*posed.losses(outcome.solution.scores), posed.units.centre)
         return self
 
     def _prepare(
@@ -190,11 +192,7 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
             needs_sensitive=constraint is not None,
             read=_read_targets,
         )
-        if strata is not None:
-            if people.sensitive is None:
-                raise ValueError("strata are to compare groups within: give sensitive_features, too.")
-            with ONE_AT_A_TIME:
-                strata = encode_strata(strata, people.n_given).take(people.kept)
+        strata = strata_to_fit(strata, people)
         _check_notions(constraint)
         C = check_number(self.C, "C", positive=True, allow_inf=True)
         fit_intercept = check_flag(self.fit_intercept, "fit_intercept")
@@ -238,27 +236,7 @@ class FairRegressor(PlainState, RegressorMixin, BaseEstimator):
         raise ValueError(f"loss must be one of {', '.join(map(repr, _LOSSES))}, got {self.loss!r}.")
 
     def _constraint(self) -> Any:
-        constraint = self.constraint
-        if isinstance(constraint, type) and issubclass(constraint, Constraint):
-            try:
-                return constraint()
-            except TypeError:
-                raise ValueError(
-                    f"{constraint.__name__} has no defaults; give an instance, e.g. constraint=LossBound(0.05)."
-                ) from None
-        return constraint
-
-    def set_params(self, **params: Any) -> Any:
-        """Set parameters, also those of the constraint (``constraint__c=0.1``); return the estimator."""
-        nested = {name: value for name, value in params.items() if name.startswith(_OF_CONSTRAINT)}
-        super().set_params(**{name: value for name, value in params.items() if name not in nested})
-        if nested:
-            constraint = self._constraint()
-            if not isinstance(constraint, Constraint):
-                raise ValueError(f"{next(iter(nested))!r} needs a constraint to change; this one is {constraint!r}.")
-            inner = {name.removeprefix(_OF_CONSTRAINT): value for name, value in nested.items()}
-            self.constraint = constraint.set_params(**inner)
-        return self
+        return with_defaults(self.constraint)
 
     def _store(self, task: RegressionTask, outcome: Outcome) -> None:
         """Turn an outcome into fitted attributes."""

@@ -101,6 +101,11 @@ class RegressionTask(Task):
         """The columns ``u`` of the rows of the problem, (N, K)."""
         return super().centred if self.functionals is None else self.functionals.columns
 
+    def losses(self, scores: Array) -> tuple[float, float]:
+        """Return the sum of the losses at scores, and at zero: where everybody is predicted the centre of units."""
+        loss, weight = self.problem.loss, self.problem.weight
+        return float(weight @ loss.value(scores)), float(weight @ loss.value(np.zeros_like(scores)))
+
     def bounded(self, constraints: Sequence[Any]) -> RegressionTask:
         """Return the task whose rows are what the constraints bound, bounds still infinite."""
         assert self.target is not None

@@ -1,7 +1,7 @@
 """The search for a less discriminatory alternative, on record: every candidate, the one proposed, and why not others.
 
-Candidates are judged on the people trained on; those held out have no part in the choice, so that what is measured
-on them is of a classifier that they did not help to choose.
+Candidates are judged on the people trained on; those held out have no part in the choice, so that
+measurements on them are of a classifier that they did not help to choose.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Selection:
     ``kind="p-rule"``: the most accurate one that reaches a p%-rule of ``value`` percent. The other kinds: the one
     with the highest p%-rule whose training loss, accuracy, AUC or mean gain is within the share ``value`` of that of
     the unconstrained classifier (``"loss"``, ``"accuracy"``, ``"auc"``, ``"profit"``; the last with ``gains`` per
-    decision, see :func:`fairmargin.report.evaluation.mean_gain`). The p%-rule is that of the rates of ``notion``.
+    decision, see :func:`fairmargin.decisions.mean_gain`). The p%-rule is that of the rates of ``notion``.
     """
 
     kind: str = "p-rule"

@@ -20,7 +20,7 @@ from fairmargin.tables.study import Part, Study
 
 __all__ = ["Comparison", "certified", "evaluated_part", "labelled", "necessity_of", "top_coefficients"]
 
-_COEFFICIENTS = 10
+_COEFFICIENTS = 10  # shown: those that the constraint moved most
 _TRAINED = ("people", "accuracy", "p_rule", "cv_score", "decides_alike", "attributes", "rate")
 
 

@@ -2,7 +2,7 @@
 
 On people held out no covariance is just zero: of a bound of zero the question is whether a covariance is beyond it by
 more than chance explains. Its interval is normal, from the variance of ``(z - zbar) (f - fbar)`` among the people who
-count. The 80%-rule, which such a bound does not ask for, is said beside it: no covariance is not equal rates.
+count. The 80%-rule, which such a bound does not ask for, is reported beside it: no covariance is not equal rates.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairmargin.formatting import distance, number_beside, people, points
+from fairmargin.formatting import distance, number_beside, points
 from fairmargin.rate_statistics import compare_rates
 from fairmargin.report.verdict import (
     FAILS,
@@ -20,6 +20,7 @@ from fairmargin.report.verdict import (
     corrected_for,
     describe,
     is_judged,
+    list_groups,
     name_group,
     no_verdict,
     not_judged,
@@ -29,8 +30,6 @@ from fairmargin.report.verdict import (
 )
 
 __all__ = ["judge_differences"]
-
-_LISTED = 6  # groups named in a sentence
 
 
 def judge_differences(
@@ -146,11 +145,5 @@ def _sure(status: str, rows: Sequence[Mapping[str, Any]], limit: float, held_out
 
 
 def _for_whom(beyond: Sequence[Mapping[str, Any]], limit: float, audit: Mapping[str, Any], counted: str) -> str:
-    if beyond:
-        listed = "; ".join(f"{describe(r, counted)}, {_gap(r['gap'], limit)} points" for r in beyond[:_LISTED])
-        more = f" And {len(beyond) - _LISTED} more." if len(beyond) > _LISTED else ""
-        text = f"Further apart than {100 * limit:g} points: {listed}.{more}"
-    else:
-        text = f"No group of at least {people(audit['min_people'])} is further apart than {100 * limit:g} points."
-    left = not_judged(audit)
-    return f"{text} {left}" if left else text
+    missed = [f"{describe(r, counted)}, {_gap(r['gap'], limit)} points" for r in beyond]
+    return list_groups(missed, f"further apart than {100 * limit:g} points", audit)

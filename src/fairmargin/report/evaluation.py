@@ -54,14 +54,15 @@ def evaluate(
         for attribute in sensitive.attributes
     ]
     attributes = [_attribute(c, method) for c in counts]
-    worst = min((a for a in attributes if a["p_rule"] is not None), key=lambda a: a["p_rule"], default=None)
+    judged = [a for a in attributes if a["p_rule"] is not None]
+    worst = min(judged, key=lambda a: a["p_rule"], default={"p_rule": None, "low": None, "high": None})
     if measured is None:
         measured = {
             "accuracy": float(np.mean(accepted == (part.y == 1))),
-            "p_rule": None if worst is None else worst["p_rule"],
+            "p_rule": worst["p_rule"],
             "cv_score": max((a["cv_score"] for a in attributes if a["cv_score"] is not None), default=None),
         }
-    if worst is None or measured["p_rule"] is None:
+    if measured["p_rule"] is None:
         worst = {"low": None, "high": None}
     accuracy = measured["accuracy"] or 0.0
     low, high = rate_interval(round(accuracy * len(part)), len(part))

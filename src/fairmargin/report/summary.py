@@ -13,7 +13,7 @@ import numpy as np
 
 from fairmargin.audit import Audit
 from fairmargin.decisions import RULES
-from fairmargin.formatting import people, percent, ratio_beside
+from fairmargin.formatting import people, percent, ratio_beside, with_article
 from fairmargin.notions import get_notion
 from fairmargin.pipelines import last_step
 from fairmargin.report.asked import Asked
@@ -205,7 +205,7 @@ CURVES = {
     "rule": {
         "title": "most accurate for each p%-rule",
         "slider": "Slide from the most accurate to the highest p%-rule",
-        "ends": ["the most accurate found", "a {:.4g}%-rule on the people trained on"],
+        "ends": ["the most accurate found", "{:.4g}%-rule on the people trained on"],
     },
     "covariance": {
         "title": "exact: least loss for each covariance",
@@ -314,7 +314,7 @@ def _curve(key: str, words: Mapping[str, Any], points: list[dict[str, Any]]) -> 
     first, last = words["ends"]
     level = points[-1]["level"] if points else None
     if "{" in last:
-        last = "the highest p%-rule found" if level is None else last.format(level)
+        last = "the highest p%-rule found" if level is None else with_article(last.format(level))
     return {"key": key, **words, "ends": [first, last], "points": points}
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "direction",
     "is_judged",
     "judge",
+    "list_groups",
     "name_group",
     "no_verdict",
     "not_judged",
@@ -145,7 +146,7 @@ def tested_verdict(found: Mapping[str, Any], guarantee: Guarantee, subject: str)
 
 
 def no_verdict(audit: Mapping[str, Any], subject: str) -> dict[str, str] | None:
-    """Return what is said where decisions do not differ, or no group has enough people; None where there is more."""
+    """Return the verdict where decisions do not differ, or no group has enough people; None where there is more."""
     left = not_judged(audit)
     if audit["decides_alike"] is not None:
         verb = {"accepts": "accept", "refuses": "refuse"}[audit["decides_alike"]]
@@ -172,7 +173,7 @@ def rate_in_words(audit: Mapping[str, Any]) -> str:
 
 
 def _without_threshold(source: str, lowest: Mapping[str, Any], audit: Mapping[str, Any]) -> dict[str, str]:
-    """Return what is said where ratios are to be reported and nothing says how low they may be."""
+    """Return the verdict where ratios are to be reported and no threshold is set."""
     headline = f"No verdict. {source} sets no threshold."
     rule, furthest = percent(lowest["rule"] / 100.0), describe(lowest, audit["counted"])
     passes = f"The p%-rule{rate_in_words(audit)} is {rule}. Furthest apart: {furthest}."
@@ -190,7 +191,7 @@ def is_judged(group: Mapping[str, Any]) -> bool:
 
 
 def words(status: str, headline: str, passes: str, sure: str, for_whom: str) -> dict[str, str]:
-    """Return what is said in a verdict, by the keys under which renderers look for it."""
+    """Return the parts of a verdict, by the keys under which renderers look for them."""
     return {"status": status, "headline": headline, "passes": passes, "sure": sure, "for_whom": for_whom}
 
 
@@ -323,14 +324,16 @@ def _limits_text(limits: Sequence[float], *beside: float) -> str:
 
 
 def _for_whom(below: Sequence[Mapping[str, Any]], asked: float, audit: Mapping[str, Any]) -> str:
-    if below:
-        listed = "; ".join(
-            f"{describe(g, audit['counted'])}, p%-rule {ratio_beside(g['rule'], asked)}" for g in below[:_LISTED]
-        )
-        more = f" And {len(below) - _LISTED} more." if len(below) > _LISTED else ""
-        text = f"Below {asked:g}%: {listed}.{more}"
-    else:
-        text = f"No group of at least {people(audit['min_people'])} is below {asked:g}%."
+    missed = [f"{describe(g, audit['counted'])}, p%-rule {ratio_beside(g['rule'], asked)}" for g in below]
+    return list_groups(missed, f"below {asked:g}%", audit)
+
+
+def list_groups(missed: Sequence[str], how: str, audit: Mapping[str, Any]) -> str:
+    """Return which groups miss a rule, given in words, or that none does, and which are not judged."""
+    text = f"No group of at least {people(audit['min_people'])} is {how}."
+    if missed:
+        more = f" And {len(missed) - _LISTED} more." if len(missed) > _LISTED else ""
+        text = f"{how[0].upper()}{how[1:]}: {'; '.join(missed[:_LISTED])}.{more}"
     left = not_judged(audit)
     return f"{text} {left}" if left else text
 

@@ -115,10 +115,13 @@ def _badness(solution: Solution) -> tuple[bool, float]:
 
 def _start_of_ladder(problem: Problem, accuracy: Accuracy) -> Start | None:
     """Return where to begin; the hinge loss begins with its corner rounded."""
-    if not problem.loss.smooth:
-        problem = replace(problem, loss=SmoothedHingeLoss(FIRST_WIDTH))
-    rung = climb(problem, accuracy)
+    rung = climb(_rounded(problem), accuracy)
     return None if rung is None else rung.start(rung.first)
+
+
+def _rounded(problem: Problem) -> Problem:
+    """Return the problem with the corner of a hinge loss rounded as in the first round of its solver."""
+    return problem if problem.loss.smooth else replace(problem, loss=SmoothedHingeLoss(FIRST_WIDTH))
 
 
 @singledispatch
@@ -150,39 +153,31 @@ def solve_with_reference(
     unconstrained, constrained : Solution
     """
     accuracy = Accuracy() if accuracy is None else accuracy
-    alone = problem.unconstrained()
-    rung = None
-    if problem.loss.smooth and near is None:
+    alone, rung, reference = problem.unconstrained(), None, None
+    first, second = (None, None) if near is None else near
+    if near is None:
         with np.errstate(over="ignore", invalid="ignore"):
-            rung = climb(problem, accuracy, bind, reference_tol)
-    reference = None
-    if reference_tol > accuracy.tol:
-        reference = _rough_reference(rung)
-        if rung is None and near is None and prefers_products(alone):
-            reference = solve(alone, accuracy=replace(accuracy, tol=reference_tol))
+            rung = climb(_rounded(problem), accuracy, bind, reference_tol)
+    if rung is not None:
+        first = rung.start(rung.first)
+    if near is None and reference_tol > accuracy.tol:
+        reference = _rough_reference(alone, rung, replace(accuracy, tol=reference_tol))
     if reference is None or bind(problem, reference).violation(reference.theta) == 0.0:  # it may be the answer
-        first = rung.start(rung.first) if rung is not None else None if near is None else near[0]
         reference = solve(alone, start=first, accuracy=accuracy)
     bound = bind(problem, reference)
     if bound.violation(reference.theta) == 0.0:
         return reference, replace(reference, multipliers=np.zeros(bound.n_rows))
-    second = _start_of_second(rung, reference) if near is None else near[1]
+    if near is None:
+        second = Start(reference.theta, hessian=reference.hessian)
+    if rung is not None:  # with its corner rounded, the hinge loss begins where that rung ends
+        second = rung.start_within(bound, reference) if problem.loss.smooth else rung.start(rung.second or rung.first)
     return reference, solve(bound, start=second, accuracy=accuracy)
 
 
-def _rough_reference(rung: Rung | None) -> Solution | None:
-    """Return the unconstrained solution of a rung on all rows, with its vectors in float64, if it was found."""
-    if rung is None or not rung.is_everybody or rung.first.certificate.status != "solved":
+def _rough_reference(alone: Problem, rung: Rung | None, accuracy: Accuracy) -> Solution | None:
+    """Return the unconstrained solution, roughly, where it was found on all rows or is solved by products alone."""
+    if rung is None or not alone.loss.smooth:
+        return solve(alone, accuracy=accuracy) if prefers_products(alone) else None
+    if not rung.is_everybody or rung.first.certificate.status != "solved":
         return None
     return replace(rung.first, scores=rung.first.scores.astype(float), alpha=rung.first.alpha.astype(float))
-
-
-def _start_of_second(rung: Rung | None, reference: Solution) -> Start:
-    """Return where the problem under bounds starts: at the solution of a rung, or at the unconstrained one."""
-    if rung is None or rung.second is None:
-        return Start(reference.theta, hessian=reference.hessian)
-    start = rung.start(rung.second)
-    if rung.is_everybody:
-        return start
-    # The error that a sample makes in one problem it makes in the other.
-    return replace(start, theta=start.theta + (reference.theta - rung.first.theta))

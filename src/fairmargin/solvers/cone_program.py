@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.least_squares import least_norm_solution
 from fairmargin.solvers.quadratic_step import STEP_SHARE, Factor, longest_step
 from fairmargin.tolerances import MOST_ROUNDS, PATIENCE, ROUNDING
 
@@ -43,14 +44,12 @@ class ConeProgram:
         the intercept's column otherwise.
         """
         G = self.G / _length(self.G, axis=1)[:, None]
-        has_ball = bool(np.isfinite(self.radius)) and self.radius > 0
+        has_ball = bool(np.isfinite(self.radius))
         unit = np.where(self.ball, self.radius if has_ball else 1.0, 1.0 / _length(G, axis=0))
         T = np.diag(unit)
         free = ~self.ball & (self.q == 0)
         if np.any(free):
-            T[np.ix_(free, self.ball)] = (
-                -np.linalg.lstsq(G[:, free], G[:, self.ball], rcond=None)[0] * unit[self.ball]
-            )
+            T[np.ix_(free, self.ball)] = -least_norm_solution(G[:, free], G[:, self.ball]) * unit[self.ball]
         G = self.G @ T
         size = _length(G, axis=1)
         return ConeProgram(
@@ -64,8 +63,10 @@ def _length(G: Array, axis: int) -> Array:
     return np.where(size > 0, size, 1.0)
 
 
-def solve_program(program: ConeProgram, start: Array, tol: float = 10 * ROUNDING) -> Array:
-    """Return a minimiser, from any start; accurate to ``tol`` in all residuals or as near as it gets."""
+def solve_program(program: ConeProgram, start: Array, tol: float = 10 * ROUNDING) -> tuple[Array, float]:
+    """Return a minimiser, from any start, and its largest residual: ``tol``, or as near to that as it gets."""
+    if program.radius == 0.0:
+        return _outside_of_the_ball(program, start, tol)
     program, T = program.scaled()
     has_ball = bool(np.isfinite(program.radius))
     x = np.linalg.solve(T, start).astype(np.float64)
@@ -96,7 +97,16 @@ def solve_program(program: ConeProgram, start: Array, tol: float = 10 * ROUNDING
         if not np.all(np.isfinite(dx)) or max(primal, dual_length) < ROUNDING:
             break
         x, s, multipliers = x + primal * dx, s + primal * ds, multipliers + dual_length * dm
-    return T @ best
+    return T @ best, best_error
+
+
+def _outside_of_the_ball(program: ConeProgram, start: Array, tol: float) -> tuple[Array, float]:
+    """Return a minimiser where the ball is a point: its coordinates are zero, the others are left."""
+    left = ~program.ball
+    x = np.zeros(len(start))
+    rest = ConeProgram(program.q[left], program.G[:, left], program.h, np.zeros(int(left.sum()), dtype=bool))
+    x[left], error = solve_program(rest, start[left], tol)
+    return x, error
 
 
 def _central_start(program: ConeProgram, x: Array, has_ball: bool) -> tuple[Array, Array]:

@@ -55,6 +55,7 @@ class Curvature:
         self._shift = LEAST_SHIFT
         self._is_fresh = False
         self._in_single = True
+        self._n_corrections = 0
 
     def step(self, point: Point, multipliers: Array, gap: float, last_gap: float, goal: float) -> tuple[Array, Array]:
         """Return the step from a point and its multipliers; the gap was ``last_gap`` before the last step."""
@@ -94,6 +95,7 @@ class Curvature:
         if old / _CREDIBLE < curve < old * _CREDIBLE:
             self.hessian = self.hessian - np.outer(image, image / old) + np.outer(change, change / curve)
             self._factor = None
+            self._n_corrections += 1
 
     def reject(self) -> bool:
         """Prepare for another try after a step that led nowhere; return whether there is anything left to try.
@@ -115,12 +117,16 @@ class Curvature:
             return False
         if gap >= 0.5 * last_gap:
             return True
+        # Steps become faster with the second correction; without a penalty the optimum may lie at infinity, and on
+        # the way there no Hessian is good for long.
+        if self._n_corrections == 1 and np.any(self.problem.ridge):
+            return False
         way = np.log(gap / goal)
         return way / np.log(last_gap / gap) > self.problem.design.shape[1] / _COLUMNS_PER_STEP + way / _FRESH
 
     def _renew(self, point: Point) -> None:
         """Form the Hessian at a point, in single precision where that is accurate enough."""
-        self._is_fresh = True
+        self._is_fresh, self._n_corrections = True, 0
         if self._in_single:
             hessian = form_hessian(self.problem, point, single=True)
             if np.all(np.isfinite(hessian)):
@@ -135,7 +141,7 @@ class Curvature:
 def hessian_weights(problem: Problem, point: Point) -> Array:
     """Return ``l''`` at a point, (N,), or a stand-in where no row is curved."""
     if point.n_curved == 0:  # a loss that is straight here, as the smoothed hinge at 0: bend it by its slope
-        return np.abs(point.alpha) / problem.weight
+        return np.abs(point.signed) / problem.weight
     return point.curvature
 
 

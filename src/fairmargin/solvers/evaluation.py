@@ -14,7 +14,9 @@ __all__ = ["Point", "add_gradient", "centre_intercept", "evaluate", "objective_r
 
 Array = NDArray[np.float64]
 
-_BLOCK = 1 << 15  # rows that pointwise work is done on at a time: their temporary arrays stay in the cache
+# Rows that pointwise work is done on at a time: temporary arrays of less than 128 KB stay in the cache, and the C
+# library gives their memory back to the next ones rather than to the system.
+_BLOCK = 12_000
 _CLOSE = 1e-2  # of the goal, or of the unit that margins have
 
 
@@ -25,8 +27,8 @@ class Point:
     Attributes
     ----------
     theta : (p,)
-    scores, alpha, curvature : (N,)
-        ``Xa theta``, ``-c_i l'(m_i)`` and ``l''(m_i)``.
+    scores, signed, curvature : (N,)
+        ``Xa theta``, ``-c_i l'(m_i) y_i`` (dual variables with the sign of the label) and ``l''(m_i)``.
     loss, objective : float
         ``sum_i c_i l(m_i)``, and ``L``: that and the penalty.
     n_curved : int
@@ -39,7 +41,7 @@ class Point:
 
     theta: Array
     scores: Array
-    alpha: Array
+    signed: Array
     curvature: Array
     loss: float
     objective: float
@@ -66,25 +68,25 @@ def objective_rounding(objective: float, precision: Any = float) -> float:
 def evaluate(problem: Problem, theta: Array, scores: Array) -> Point:
     """Return the point without its gradient: no pass over the data."""
     n = len(scores)
-    alpha, curvature, total = np.empty_like(scores), np.empty_like(scores), 0.0
+    signed, curvature, total = np.empty_like(scores), np.empty_like(scores), 0.0
     for start in range(0, n, _BLOCK):
         block = slice(start, start + _BLOCK)
-        weight = problem.weight[block]
-        value, slope, curvature[block] = problem.loss.of(block).derivatives(problem.y[block] * scores[block])
-        np.multiply(slope, -weight, out=alpha[block])
-        total += float(weight @ value)
+        margins = problem.y[block] * scores[block]
+        value, slope, curvature[block] = problem.loss.of(block).derivatives(margins)
+        np.multiply(slope, problem.lever[block], out=signed[block])
+        total += float(problem.weight[block] @ value)
     n_curved = n if curvature.min() > 0 else int(np.count_nonzero(curvature))
-    return Point(theta, scores, alpha, curvature, total, total + problem.penalty(theta), n_curved)
+    return Point(theta, scores, signed, curvature, total, total + problem.penalty(theta), n_curved)
 
 
 def add_gradient(problem: Problem, point: Point, with_dual: bool) -> Point:
     """Add the gradient and, ``with_dual``, the sums behind a dual bound: one pass over the data."""
-    signed = point.alpha * problem.y
-    pull = problem.design.rmatvec(signed)
+    pull = problem.design.rmatvec(point.signed)
     point.gradient = problem.penalty_gradient(point.theta) - pull
     if with_dual:
         # Fenchel's equality: -c l*(-a) = c l(m) + alpha m at a = -l'(m).
-        point.dual = problem.sum_up(point.loss + float(signed @ point.scores), signed, point.scores, pull)
+        terms = point.loss + float(point.signed @ point.scores)
+        point.dual = problem.sum_up(terms, point.signed, point.scores, pull)
     return point
 
 
@@ -97,10 +99,10 @@ def centre_intercept(problem: Problem, point: Point, goal: float) -> Point:
     if not problem.design.fit_intercept or problem.ridge[-1] > 0 or np.any(problem.rows[:, -1]):
         return point
     tilt = 0.0 if problem.tilt is None else float(problem.tilt[-1])
-    slope, curve = tilt - float(point.alpha @ problem.y), float(problem.weight @ point.curvature)
+    slope, curve = tilt - float(point.signed.sum()), float(problem.weight @ point.curvature)
     if abs(slope) <= _CLOSE * goal or not abs(slope) < _CLOSE * curve:  # close enough, or not close at all
         return point
     theta = point.theta.copy()
     theta[-1] -= slope / curve
     moved = evaluate(problem, theta, point.scores - slope / curve)
-    return moved if abs(tilt - float(moved.alpha @ problem.y)) < abs(slope) else point
+    return moved if abs(tilt - float(moved.signed.sum())) < abs(slope) else point

@@ -26,6 +26,7 @@ from fairmargin.solvers.curvature import form_hessian, is_well_conditioned
 from fairmargin.solvers.evaluation import evaluate
 from fairmargin.solvers.matrix_free import prefers_products
 from fairmargin.solvers.newton import solve_newton
+from fairmargin.solvers.quadratic_step import Factor, constrained_step, is_definite
 
 __all__ = ["Bind", "Rung", "climb", "in_single_precision", "start_near"]
 
@@ -35,7 +36,9 @@ Bind = Callable[[Problem, Solution], Problem]  # from a problem and its unconstr
 _SHRINK = 6  # rows per row of the next smaller sample
 _LEAST_ROWS = 3000  # of a sample; below, solving the whole problem takes no longer
 _ROWS_PER_COLUMN = 20  # from which a sample's optimum is closer to the full one than zero is
-_LIKE_ALL = 500  # rows per column from which a sample's Hessian is within some 5% of the full one
+# Rows per column from which a sample hands on its Hessian. It is off by some 2 / sqrt(100) = 20% then, so that a step
+# of a larger rung leaves 4% of the gap.
+_LIKE_ALL = 100
 _SAMPLE = Accuracy(tol=1e-2, max_iter=20, proof=False)  # its statistical error is larger than that
 _SINGLE_FLOOR = 1e-8  # relative gap near which the rounding of float32 shows
 
@@ -52,6 +55,25 @@ class Rung:
         """Return a start at one of the two solutions, for the whole problem."""
         n_iter = solution.certificate.n_iter if self.is_everybody else 0
         return replace(start_near(solution), n_iter=n_iter)
+
+    def start_within(self, bound: Problem, reference: Solution) -> Start:
+        """Return a start for the problem under bounds made of ``reference``, which is nearer than ``first``.
+
+        The error that a rung makes in one problem, and in its Hessian, it makes in the other. To first order in what
+        is left, and in how far the bounds have moved, the solution is that of a quadratic model with the gradient
+        ``-A' nu``.
+        """
+        if self.second is None:
+            return Start(reference.theta, hessian=reference.hessian)
+        start = self.start(self.second)
+        theta = start.theta + (reference.theta - self.first.theta)
+        nu, hessian = self.second.multipliers, start.hessian
+        if hessian is None or not np.all(np.isfinite(hessian)):
+            return replace(start, theta=theta)
+        hessian = _corrected(hessian, self.first.hessian, reference.hessian)
+        start = replace(start, hessian=hessian)
+        step, multipliers = constrained_step(bound, theta, -nu @ bound.rows, Factor(hessian))
+        return replace(start, theta=theta + step, multipliers=multipliers)
 
     @property
     def is_finite(self) -> bool:
@@ -140,11 +162,7 @@ def _solve_rung(
     bound = bind(problem, first)
     if bound.violation(first.theta) == 0.0:
         return Rung(first, replace(first, multipliers=np.zeros(bound.n_rows)))
-    if below is None or below.second is None:
-        start = Start(first.theta, hessian=first.hessian)
-    else:
-        start = start_near(below.second)
-        start = replace(start, theta=start.theta + (first.theta - below.first.theta))
+    start = Start(first.theta, hessian=first.hessian) if below is None else below.start_within(bound, first)
     return Rung(first, solve_newton(bound, start=start, accuracy=accuracies[1]))
 
 
@@ -157,6 +175,17 @@ def _with_hessian(problem: Problem, solution: Solution) -> Solution:
 def start_near(solution: Solution) -> Start:
     """Return a start at a solution of nearly the same problem, on other rows perhaps: without dual variables."""
     return Start(solution.theta, solution.multipliers, solution.hessian)
+
+
+def _corrected(hessian: Array, there: Array | None, here: Array | None) -> Array:
+    """Return a Hessian of one rung, corrected by the difference of another problem's from the rung to here.
+
+    It stays as it is where the difference would take more than half of the curvature in some direction.
+    """
+    if there is None or here is None:
+        return hessian
+    change = here - there
+    return hessian + change if is_definite(0.5 * hessian + change) else hessian
 
 
 def _share_hessian(sample: Problem, rung: Rung) -> Rung:

@@ -36,13 +36,13 @@ def search_line(problem: Problem, point: Point, step: Array, is_feasible: bool) 
         return full
     if slope > 0:  # uphill only to give back what the point takes, within rounding, beyond its bounds
         return full if problem.violation(full.theta) < problem.violation(point.theta) else None
-    end = float(problem.penalty_gradient(full.theta) @ step) - float(full.alpha @ (problem.y * change))
+    end = float(problem.penalty_gradient(full.theta) @ step) - float(full.signed @ change)
     if full.objective <= point.objective + point.rounding and abs(end) <= _FLAT * abs(slope):
         return full
     longest = _room(problem, point.theta, step) if end < 0 else 1.0
     if end < 0 and longest == 1.0:
         return full
-    length = _minimise(problem, point, step, change, longest)
+    length = _minimise(problem, point, step, change, end, longest)
     if length == 0.0:
         return None
     return evaluate(problem, point.theta + length * step, point.scores + length * change)
@@ -58,19 +58,19 @@ def _room(problem: Problem, theta: Array, step: Array) -> float:
     return float(np.clip(np.min(ahead[moving] / np.abs(change[moving]), initial=_LONGEST), 1.0, _LONGEST))
 
 
-def _minimise(problem: Problem, point: Point, step: Array, change: Array, longest: float) -> float:
-    """Return nearly the minimiser of ``phi`` on (0, longest], by its slope."""
+def _minimise(problem: Problem, point: Point, step: Array, change: Array, end: float, longest: float) -> float:
+    """Return nearly the minimiser of ``phi`` on (0, longest], by its slope, which is ``end`` at 1."""
     curve = float(problem.ridge @ (step * step))
     base = float(problem.penalty_gradient(point.theta) @ step)
-    lever = problem.weight * problem.y * change
     margins, move = problem.y * point.scores, problem.y * change
+    lever = problem.weight * move
 
     def slope(t: float) -> float:
         return float(lever @ problem.loss.derivative(margins + t * move)) + base + t * curve
 
     low, high = 0.0, 1.0
     at_low = first = float(point.gradient @ step)
-    at_high = slope(high)
+    at_high = end
     while at_high <= 0:
         if high >= longest:
             return high

@@ -215,13 +215,14 @@ class _Hessian:
         if 0 < point.n_curved < 0.5 * len(self.weights):  # rows without curvature add nothing
             curved = np.flatnonzero(self.weights)
             self.design, self.weights = self.design.take(curved), self.weights[curved]
-        self.squares = self.design.squares(self.weights) if squares is None else squares
+        is_free = self.design.fit_intercept and self.ridge[-1] == 0
+        column = self.design.rmatvec(self.weights) if is_free else None
+        self.squares = self.design.squares(self.weights, column) if squares is None else squares
         diagonal = self.squares + self.ridge
         # What centring takes away of the intercept's column, relative to its diagonal entry.
         self.intercept = np.zeros_like(diagonal)
         self._top = 0.0
-        if self.design.fit_intercept and self.ridge[-1] == 0 and diagonal[-1] > 0:
-            column = self.design.rmatvec(self.weights)
+        if column is not None and column[-1] > 0:
             self._top = float(column[-1])
             self.intercept = column / self._top
             # Cancellation may leave less than the penalty alone is worth.

@@ -49,7 +49,7 @@ def solve_newton(
     accuracy = Accuracy() if accuracy is None else accuracy
     oracle = make_oracle(problem)
     start, point = _begin(problem, oracle, start)
-    progress = _Progress(problem, accuracy, start.n_iter)
+    progress = _Progress(problem, accuracy, start.n_iter, start.scores is not None)
     if accuracy.proof:
         point = oracle.centre(point, accuracy.tol * problem.gap_unit(point.objective))
     point = oracle.complete(point, accuracy.proof)
@@ -80,10 +80,14 @@ def solve_newton(
 
 
 class _Progress:
-    """Keeps the gap from iteration to iteration, the best point, and the reason to stop."""
+    """Keeps the gap from iteration to iteration, the best point, and the reason to stop.
 
-    def __init__(self, problem: Problem, accuracy: Accuracy, n_iter: int) -> None:
+    ``was_given_scores`` says whether the scores at the start came from the caller rather than from a pass.
+    """
+
+    def __init__(self, problem: Problem, accuracy: Accuracy, n_iter: int = 0, was_given_scores: bool = False) -> None:
         self.problem, self.accuracy, self.n_iter = problem, accuracy, n_iter
+        self.was_given_scores = was_given_scores
         self.gap = self.last_gap = self.best_gap = np.inf
         self.goal = 0.0
         self.is_feasible = self.is_close = self.is_stuck = False
@@ -189,10 +193,13 @@ class _Finish:
 
     def at(self, theta: Array, multipliers: Array) -> Solution:
         """Return the solution at ``theta``."""
-        scores = self.oracle.scores(theta)
         alpha = self.oracle.dual_variables(self.point, multipliers)
         if self.point.dual is None:
+            # Scores that begin with a pass are good enough unproved; those given may be made of given ones.
+            is_known = theta is self.point.theta and not self.progress.was_given_scores
+            scores = self.point.scores if is_known else self.oracle.scores(theta)
             return Solution(theta, multipliers, scores, alpha, self._unproved(theta), self.hessian)
+        scores = self.oracle.scores(theta)
         proof = self.progress.problem.certify_value(
             theta,
             multipliers,

@@ -98,7 +98,8 @@ class InMemory:
 
     def dual_variables(self, point: Point, multipliers: Array) -> Array:
         """Return the dual variables that the bound is about."""
-        return point.alpha if point.dual is None else self.problem.balanced(point.alpha, multipliers, point.dual)
+        alpha = point.signed * self.problem.y
+        return alpha if point.dual is None else self.problem.balanced(alpha, multipliers, point.dual)
 
 
 @singledispatch

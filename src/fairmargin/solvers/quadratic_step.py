@@ -13,14 +13,16 @@ same step is the point of a polyhedron that is nearest to the unconstrained one
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import sqrt
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv, dpotrf, dpotrs, dtrtrs
 
+from fairmargin.least_squares import least_norm_solution
 from fairmargin.solvers.nearest_point import nearest_point
-from fairmargin.tolerances import MOST_ROUNDS, ROUNDING, TINY
+from fairmargin.tolerances import HAIR, MOST_ROUNDS, ROUNDING, TINY
 
 __all__ = [
     "DAMPING",
@@ -31,6 +33,7 @@ __all__ = [
     "LinearRows",
     "constrained_step",
     "find_flat",
+    "is_definite",
     "longest_step",
     "solve_active_rows",
     "solve_box_dual",
@@ -82,9 +85,9 @@ class Factor:
     def __init__(self, matrix: Array, shift: float = LEAST_SHIFT) -> None:
         diagonal = matrix.diagonal()
         self._scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        scaled = matrix * self._scale
+        scaled = np.multiply(matrix, self._scale, order="C")
         scaled *= self._scale[:, None]
-        here = np.einsum("ii->i", scaled)  # a view of the diagonal
+        here = scaled.reshape(-1)[:: len(scaled) + 1]  # a view of the diagonal
         base = here.copy()
         while True:
             here[:] = base + shift
@@ -108,6 +111,11 @@ class Factor:
     def unwhiten(self, vector: Array) -> Array:
         """Return ``L'^-1 vector``."""
         return self._scale * dtrtrs(self._factor, vector, lower=1, trans=1)[0]
+
+
+def is_definite(matrix: Array) -> bool:
+    """Whether a symmetric matrix is positive definite."""
+    return bool(dpotrf(matrix, lower=1)[1] == 0)
 
 
 class Diagonal:
@@ -174,9 +182,9 @@ def find_flat(
         if k % 3:
             t = low - at_low * (high - low) / (at_high - at_low)
         else:
-            t = np.sqrt(low * high) if low > 0 else _PART * high
+            t = sqrt(low * high) if low > 0 else _PART * high
         rim = _PART * (high - low)
-        t = float(np.clip(t, low + rim, high - rim))
+        t = min(max(t, low + rim), high - rim)
         here = slope(t)
         if here < 0:
             low, at_low, at_high = t, here, 0.5 * at_high
@@ -197,9 +205,12 @@ def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:
     multiplier shared evenly among dependent rows (nearly least norm). Every row is scaled by its own diagonal entry,
     so that the units of an attribute do not matter; a row of zeros cannot be moved and gets no multiplier.
     """
-    if len(q) == 1:  # no search: the multiplier that brings the value back to the bound it exceeds
-        beyond = q - np.clip(q, lower, upper)
-        return beyond / M[0] if M[0, 0] > 0 else np.zeros(1)
+    if len(q) == 1:
+        reach = q - np.minimum(np.maximum(q, lower), upper)
+        return reach / M[0] if M[0, 0] > 0 else np.zeros(1)
+    first = _solve_independent_rows(M, q, lower, upper)
+    if first is not None:
+        return first
     nu = np.zeros(len(q))
     width = np.sqrt(np.maximum(np.diag(M), 0.0))
     alive = np.flatnonzero(width > 0)
@@ -221,6 +232,46 @@ def solve_box_dual(M: Array, q: Array, lower: Array, upper: Array) -> Array:
             break
     nu[alive] = moved / size
     return nu
+
+
+def _solve_independent_rows(M: Array, q: Array, lower: Array, upper: Array) -> Array | None:
+    """Return the solution of the box problem by guessing the active rows, None where that does not settle.
+
+    The primal-dual active-set method (Hintermueller, Ito, Kunisch 2002): solve for the rows thought active; those
+    whose multiplier has the wrong sign are released and those missed are added, all at once. It takes one or two
+    rounds for a few rows. None as well where active rows are nearly dependent, which should share multipliers evenly.
+    """
+    fixed = lower == upper
+    if fixed.all():
+        nu = _solve_definite(M, q - upper)
+        slack = LEAST_SHIFT * (np.abs(q) + np.abs(q - upper))
+        return None if nu is None or np.any(np.abs(q - M @ nu - upper) > slack) else nu
+    reach = q - np.minimum(np.maximum(q, lower), upper)
+    slack = LEAST_SHIFT * (np.abs(q) + np.abs(reach))
+    side = np.sign(np.where(fixed, 0.0, reach))
+    for _ in range(1 + len(q)):
+        rows = ((side != 0) | fixed).nonzero()[0]
+        nu = np.zeros(len(q))
+        if len(rows):
+            part = M if len(rows) == len(q) else M[rows][:, rows]
+            beyond = q - np.where(side < 0, lower, upper)
+            found = _solve_definite(part, beyond[rows])
+            if found is None:
+                return None
+            nu[rows] = found
+        v = q - M @ nu
+        missed = (v > upper + slack) * 1.0 - (v < lower - slack)
+        here = np.where(side == 0, missed * ~fixed, side * (side * nu > 0))
+        if np.array_equal(here, side):
+            return None if np.any(missed) else nu
+        side = here
+    return None
+
+
+def _solve_definite(M: Array, right: Array) -> Array | None:
+    """Return ``M^-1 right``, None where rows of ``M`` are nearly dependent."""
+    factor, found, info = dposv(M, right, lower=1)
+    return None if info != 0 or np.any(factor.diagonal() ** 2 <= HAIR * M.diagonal()) else found
 
 
 def _active_set(M: Array, q: Array, lower: Array, upper: Array, nu: Array, slack: Array) -> Array:
@@ -260,5 +311,5 @@ def solve_active_rows(M: Array, q: Array, target: Array, active: NDArray[np.bool
         right, part = q[index] - target[index], M[np.ix_(index, index)]
         _, nu[index], info = dposv(part, right, lower=1)
         if info != 0:  # dependent to the last digit
-            nu[index] = np.linalg.lstsq(part, right, rcond=None)[0]
+            nu[index] = least_norm_solution(part, right)
     return nu

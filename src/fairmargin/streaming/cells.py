@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
-from fairmargin.partitioned.arrow import as_codes, as_numbers, is_number_type
+from fairmargin.partitioned.arrow import as_codes, as_numbers, check_tells_groups, is_number_type
 from fairmargin.partitioned.contract import Engine, Partition, Progress, Source
 
 __all__ = ["PEOPLE", "Cells", "add_cells", "cell_codes", "cells_frame", "count_cells", "count_codes"]
@@ -50,6 +50,8 @@ def count_cells(
     cells : DataFrame
         With the columns, and ``PEOPLE``.
     """
+    for name in columns:
+        check_tells_groups(source.schema, name)
     cut = {name: tuple(sorted({float(v) for v in values})) for name, values in (limits or {}).items()}
     task = _Count(tuple(dict.fromkeys(columns)), cut)
     return cells_frame(task.columns, engine.reduce(task, source.partitions, add_cells, progress=progress))

@@ -96,7 +96,7 @@ def ask(
     sensitive = find_sensitive_columns(columns, sensitive, target)
     chosen = choose_features(columns, target, sensitive, features, exclude)
     method = method_of_rule(rule)
-    split = None if test is not None or not _checked_share(test_share, seed) else Split(test_share, seed)
+    trained, tested = (None, None) if test is not None else _sides(test_share, seed)
 
     cells = [_counted(s, engine, [target, *sensitive], bins, progress) for s in (source, test) if s is not None]
     rows = int(cells[0][PEOPLE].sum())
@@ -117,10 +117,8 @@ def ask(
     made = _groupings(people, groups, sensitive, bins)
     is_positive = [value_as_text(v) == labels[1] for v in people[target]]
     value = people[target].to_numpy()[is_positive][0]
-    side = None if split is None else Split(test_share, seed, False)
-    numbers = [name for name in chosen if is_number_type(source.schema.field(name).type) and name not in categorical]
     study = scan_source(
-        RegroupedSource(source, made, needed, side, numbers),
+        RegroupedSource(source, made, needed, trained, _numbers(source, chosen, categorical)),
         engine,
         target=target,
         sensitive=list(groups.columns),
@@ -131,10 +129,10 @@ def ask(
         seed=seed,
         progress=progress,
     )
-    study = replace(study, source=RegroupedSource(source, made, needed, side))  # whose numbers are checked by now
-    held_out = None if test is None else RegroupedSource(test, made, needed)
-    if split is not None:
-        held_out = RegroupedSource(source, made, needed, Split(test_share, seed, True))
+    study = replace(study, source=RegroupedSource(source, made, needed, trained))  # whose numbers are checked by now
+    held_out = None if tested is None else RegroupedSource(source, made, needed, tested)
+    if test is not None:
+        held_out = RegroupedSource(test, made, needed)
     settings = {
         "target": target,
         "positive": labels[1],
@@ -188,14 +186,20 @@ def _known_people(
     return people[kept].reset_index(drop=True), labels, [*notes, *left_out]
 
 
-def _checked_share(test_share: float, seed: int) -> float:
+def _sides(test_share: float, seed: int) -> tuple[Split, Split] | tuple[None, None]:
+    """Return the people to be trained on and those held out; None where everybody is trained on."""
     if not 0.0 <= test_share < 1.0:
         raise DataError(
             f"The share of people held out must be from 0 to less than 1, got {test_share}.", field="test_share"
         )
     if seed < 0:
         raise DataError(f"The seed must be zero or positive, got {seed}.", field="seed")
-    return test_share
+    return (Split(test_share, seed, False), Split(test_share, seed, True)) if test_share else (None, None)
+
+
+def _numbers(source: Source, features: Sequence[str], categorical: Sequence[str]) -> list[str]:
+    """Return the features that are taken as numbers."""
+    return [f for f in features if is_number_type(source.schema.field(f).type) and f not in categorical]
 
 
 def _counted(

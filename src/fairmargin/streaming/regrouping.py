@@ -6,7 +6,7 @@ Partitions stay small and picklable: they carry what to do, and do it where they
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -106,6 +106,11 @@ class RegroupedPartition:
             return n
         share = self.split.share if self.split.held_out else 1.0 - self.split.share
         return min(n, int(share * n) + 1)
+
+    @property
+    def row_groups(self) -> list[RegroupedPartition]:
+        """Each of several row groups that are read together, to say in which of them something is wrong."""
+        return [replace(self, inner=part) for part in getattr(self.inner, "row_groups", ())]
 
     def load(self, columns: Sequence[str]) -> pa.Table:
         """Read the columns; see ``Partition.load``."""

@@ -22,7 +22,7 @@ __all__ = ["MISSING", "read_csv"]
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null")
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 _SAMPLE = 1 << 16  # bytes from which the dialect is inferred: some hundred lines of a usual table
-_SAMPLE_ROWS = 100
+_SAMPLE_ROWS = 100  # at most, of these bytes
 
 
 def read_csv(
@@ -210,6 +210,11 @@ def _given_names(names: str | Sequence[str]) -> list[str]:
             f"Names are text with commas between, 'adult', or a text file; {shorten(names)!r} is none of these.",
             field="names",
         ) from None
+    return _listed_names(text)
+
+
+def _listed_names(text: str) -> list[str]:
+    """Return the names in a text: all in one line, one per line, or before the colons of lines (UCI)."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith(("|", "#"))]
     if len(lines) == 1:
         return [name.strip() for name in lines[0].split(",")]

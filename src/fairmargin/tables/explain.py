@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.reasons import add_orders, group_reasons, linear_coefficients
-from fairmargin.tables.encoding import CategoryColumn, NumberColumn, TableEncoder
+from fairmargin.tables.column_kinds import CategoryColumn, NumberColumn
+from fairmargin.tables.encoding import TableEncoder
 from fairmargin.tables.model import TabularModel
 from fairmargin.tables.study import Study
 

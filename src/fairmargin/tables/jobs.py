@@ -20,18 +20,24 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from fairmargin.caller import warn
-from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
+from fairmargin.constraints import (
+    Constraint,
+    CovarianceBound,
+    IndividualLossBound,
+    LossBound,
+    PerformanceBound,
+    PRuleBound,
+)
 from fairmargin.exceptions import DataError, DisparateTreatmentError
 from fairmargin.formatting import interval, number_beside, ratio_beside, shorten
 from fairmargin.frontier import FairnessFrontier
 from fairmargin.metrics import p_rule
 from fairmargin.notions import Notion
-from fairmargin.performance import PerformanceBound
 from fairmargin.pipelines import fit_to_groups, last_step, with_constraint
 from fairmargin.report.asked import Asked
 from fairmargin.report.candidates import Candidate, Selection
 from fairmargin.report.summary import frontier_summary, training_summary
-from fairmargin.several import main_constraint, notion_of
+from fairmargin.several import main_constraint, notion_of, rule_to_test
 from fairmargin.tables.model import TabularModel
 from fairmargin.tables.study import Study
 
@@ -304,8 +310,8 @@ def frontier_candidates(frontier: FairnessFrontier, origin: str) -> list[Candida
 
 def _tests_people(estimator: Any, study: Study) -> bool:
     """Whether the rule is to be tested on the people held out, whom nothing else has seen."""
-    constraint = last_step(estimator).constraint
-    if not isinstance(constraint, PRuleBound) or constraint.confidence is None or constraint.guarantee != "exact":
+    rule = rule_to_test(last_step(estimator).constraint)
+    if rule is None or rule.guarantee != "exact":
         return False
     if not len(study.test):
         raise DataError("A rule is tested on people held out, and nobody is; hold some out.", field="test_share")

@@ -54,7 +54,7 @@ class TabularModel:
     def decide(self, frame: Any) -> Any:
         """Return decision (as text of the target), score and, if there is one, probability of every row.
 
-        The result is a frame of the library that the given frame is of.
+        The result is a frame of the same library as the one given.
         """
         scores = self.scores(frame)
         words = np.array(self.labels, dtype=object)[(scores >= 0).astype(int)]

@@ -17,18 +17,12 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from fairmargin.constraints import Constraint
 from fairmargin.exceptions import ModelFileError
+from fairmargin.trusted_types import package_subclasses
 
 __all__ = ["from_plain", "parse_json", "to_plain"]
 
-_CONSTRAINTS = {
-    "CovarianceBound": "fairmargin.constraints",
-    "CovariancePenalty": "fairmargin.penalty",
-    "IndividualLossBound": "fairmargin.constraints",
-    "LossBound": "fairmargin.constraints",
-    "PRuleBound": "fairmargin.constraints",
-    "PerformanceBound": "fairmargin.performance",
-}
 _RECORDS = {
     "Certificate": "fairmargin.problem",
     "ConstraintRecord": "fairmargin.formulations.several.record",
@@ -101,15 +95,22 @@ def _object_to_plain(value: Any) -> dict[str, Any]:
         index = value.index
         names = [None if n is None else str(n) for n in index.names]
         return {"$series": to_plain(value.tolist()), "index": to_plain(index.tolist()), "names": names}
-    if isinstance(value, type) and _CONSTRAINTS.get(value.__name__) == value.__module__:
+    if isinstance(value, type) and value in _constraints().values():
         return {"$constraint": value.__name__}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         name = type(value).__name__
-        kind = "$constraint" if name in _CONSTRAINTS else "$record" if name in _RECORDS else None
+        kind = "$constraint" if name in _constraints() else "$record" if name in _RECORDS else None
         if kind is not None:
             fields = {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
             return {kind: name, "fields": fields}
     raise ModelFileError(f"A model with {type(value).__name__} in it cannot be saved as plain data.")
+
+
+def _constraints() -> dict[str, type]:
+    """Return the constraints of :mod:`fairmargin.constraints` by name: what a file may ask for."""
+    import_module("fairmargin.formulations")  # and with it every constraint
+    found = package_subclasses(Constraint)  # those for regressions, too, if they are imported
+    return {cls.__name__: cls for cls in found if cls.__module__.startswith("fairmargin.constraints.")}
 
 
 def _array_kind(array: np.ndarray) -> str:
@@ -156,9 +157,10 @@ def _series(value: Any, plain: Mapping[str, Any]) -> Any:
 
 
 def _constraint(value: Any, plain: Mapping[str, Any]) -> Any:
-    if value not in _CONSTRAINTS:
+    known = _constraints()
+    if value not in known:
         raise ValueError(f"it has an unknown constraint {value!r}")
-    cls = getattr(import_module(_CONSTRAINTS[value]), value)
+    cls = known[value]
     return cls(**from_plain(plain["fields"])) if "fields" in plain else cls
 
 

@@ -13,7 +13,7 @@ from fairmargin.constraints import PRuleBound
 from fairmargin.exceptions import DataError
 from fairmargin.pipelines import fit_to_groups, last_step
 from fairmargin.report.evaluation import evaluate
-from fairmargin.several import main_constraint, notion_of
+from fairmargin.several import main_constraint, notion_of, rule_to_test
 from fairmargin.tables.study import Study
 
 __all__ = ["repeat_splits"]
@@ -40,7 +40,7 @@ def repeat_splits(make_study: Callable[[int], Study], estimator: Any, seeds: Seq
         and ``warnings``, those that the fits gave.
     """
     rule = main_constraint(last_step(estimator).constraint)
-    if getattr(rule, "confidence", None) is not None:
+    if rule_to_test(last_step(estimator).constraint) is not None:
         raise DataError("A rule with a confidence is tested once: repeating the split voids what it claims.")
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -9,12 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
+from fairmargin.constraints import (
+    Constraint,
+    CovarianceBound,
+    CovariancePenalty,
+    IndividualLossBound,
+    LossBound,
+    PerformanceBound,
+    PRuleBound,
+)
+from fairmargin.constraints.performance import check_gains
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
 from fairmargin.notions import get_notion
-from fairmargin.penalty import CovariancePenalty
-from fairmargin.performance import PerformanceBound, check_gains
 from fairmargin.report.candidates import Selection
 from fairmargin.several import as_constraint
 
@@ -121,12 +129,19 @@ def _parse(text: str, method: str, min_people: int, gains: Mapping[str, float] |
         "nobody-loses": lambda: IndividualLossBound(_share(value) if value else np.inf, keep_positive="accepted"),
     }
     if kind not in makers:
-        listed = f"ask for one of {_CONSTRAINTS}."
-        raise DataError(f"There is no constraint {shorten(text)!r}; {listed}", field="constraint")
+        near = difflib.get_close_matches(kind.replace("_", "-"), makers, n=1)
+        meant = f"did you mean {near[0]!r}? Otherwise ask for" if near else "ask for"
+        raise DataError(
+            f"There is no constraint {shorten(text)!r}; {meant} one of {_CONSTRAINTS}.", field="constraint"
+        )
     try:
         return makers[kind]()
     except ValueError as error:
-        raise DataError(f"The constraint {shorten(text)!r} is not understood: {error}", field="constraint") from None
+        further = {part.partition("=")[0].strip() for part in value.split(",")[1:]} & set(makers)
+        hint = " Give each constraint on its own." if further else ""
+        raise DataError(
+            f"The constraint {shorten(text)!r} is not understood: {error}{hint}", field="constraint"
+        ) from None
 
 
 def parse_constraints(texts: Sequence[str], *, confidence: float | None = None, **rule: Any) -> Any:
@@ -139,9 +154,14 @@ def parse_constraints(texts: Sequence[str], *, confidence: float | None = None, 
     """
     if len(texts) == 1:
         return parse_constraint(texts[0], confidence=confidence, **rule)
-    if confidence is not None:
-        raise DataError("A confidence is for one p%-rule alone, not beside other constraints.", field="confidence")
-    each = [parse_constraint(text, **rule) for text in texts]
+    tested = [k for k, text in enumerate(texts) if confidence is not None and _kind(text) == "p-rule"]
+    if confidence is not None and len(tested) != 1:
+        raise DataError(
+            f"A confidence is for one p%-rule, which is tested on people held out; these constraints have "
+            f"{len(tested) or 'none'}.",
+            field="confidence",
+        )
+    each = [parse_constraint(t, confidence=confidence if k in tested else None, **rule) for k, t in enumerate(texts)]
     if None in each:
         raise DataError("The constraint 'none' cannot be combined with others.", field="constraint")
     try:
@@ -204,7 +224,7 @@ def _needed(gains: Mapping[str, float] | None) -> Mapping[str, float]:
 
 
 def _tested_rule(text: str, confidence: float, method: str, min_people: int) -> PRuleBound:
-    if text.strip().partition("=")[0] != "p-rule":
+    if _kind(text) != "p-rule":
         raise DataError(
             f"A confidence is for p%-rules, which are tested on people held out; {shorten(text)!r} is not one.",
             field="constraint",
@@ -216,6 +236,10 @@ def _tested_rule(text: str, confidence: float, method: str, min_people: int) -> 
         return replace(rule, confidence=confidence)
     except ValueError as error:
         raise DataError(str(error), field="confidence") from None
+
+
+def _kind(text: str) -> str:
+    return text.strip().partition("=")[0]
 
 
 def _covariance(value: str) -> CovarianceBound:

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from fairmargin.categories import CodedMatrix
 from fairmargin.decisions import RULES
-from fairmargin.exceptions import DataError
+from fairmargin.disparate_treatment import refuse_recodings
+from fairmargin.exceptions import DataError, DisparateTreatmentError
 from fairmargin.formatting import shorten
+from fairmargin.sensitive import encode_sensitive
 from fairmargin.tables.columns import find_column
 from fairmargin.tables.encoding import TableEncoder
 from fairmargin.tables.groups import find_sensitive_columns, group_columns, people_with_values
@@ -174,6 +176,8 @@ def prepare(
     def part(rows: NDArray[np.intp]) -> Part:
         return Part(X[rows], y[rows].astype(np.int64), groups.iloc[rows].reset_index(drop=True), frame.iloc[rows])
 
+    trained_on = part(train)
+    _refuse_recodings(encoder, trained_on)
     settings = {
         "target": target,
         "positive": labels[1],
@@ -197,7 +201,7 @@ def prepare(
         "test": None if test is None else test.source,
     }
     return Study(
-        part(train),
+        trained_on,
         part(held_out),
         encoder,
         target,
@@ -215,6 +219,21 @@ def prepare(
 def _as_test(test: Table) -> dict[str, Any]:
     """Return what identifies a separate table of people held out."""
     return {f"test_{key}": test.fingerprint[key] for key in ("source", "sha256", "rows")}
+
+
+def _refuse_recodings(encoder: TableEncoder, people: Part) -> None:
+    """Raise where the categories of a feature tell a sensitive column, as titles tell the sex."""
+    try:
+        sensitive = encode_sensitive(people.sensitive, len(people), groups=False)
+        refuse_recodings(encoder.category_codes(people.X), sensitive)
+    except DisparateTreatmentError as error:
+        column = encoder.column_of(error.column)
+        raise DataError(
+            f"The categories of {shorten(column)!r} tell the sensitive attribute {error.attribute}: everybody in a "
+            "category is of one group, so that deciding by it is disparate treatment. Leave the column out.",
+            field="exclude",
+            suggestion=column,
+        ) from None
 
 
 def _check_both(train: NDArray[np.intp], held_out: NDArray[np.intp]) -> None:

@@ -41,8 +41,8 @@ def read_target(
             f"The column {name!r} has {len(values):,} values ({listed}); exactly two are needed.", field=field
         )
     if len(values) < 2:
-        only = repr(shorten(values[0])) if values else "nothing at all"
-        raise DataError(f"The column {name!r} holds only {only}; exactly two values are needed.", field=field)
+        held = f"holds only {shorten(values[0])!r}" if values else "has no values"
+        raise DataError(f"The column {name!r} {held}; exactly two values are needed.", field=field)
     chosen = _positive_value(values, positive, name, positive_field)
     negative = values[1 - values.index(chosen)]
     return text == chosen, known, (negative, chosen)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 __all__ = ["Leaves", "check_ensemble", "fit_ensemble", "is_frozen", "read_leaves", "unfreeze"]
@@ -149,6 +150,12 @@ class ForestLeaves(_NodeLeaves):
         trees = getattr(ensemble, "estimators_", ensemble)
         self._number([tree.tree_.children_left < 0 for tree in np.ravel(trees)])
 
+    def indices(self, X: Any) -> Indices:
+        """Return the leaves of rows; ``apply`` lets missing values pass where ``predict`` does not."""
+        if not get_tags(self.ensemble).input_tags.allow_nan:
+            assert_all_finite(X, estimator_name=type(self.ensemble).__name__, input_name="X")
+        return super().indices(X)
+
 
 class XGBoostLeaves(_NodeLeaves):
     """XGBoost. Trees after the best iteration of early stopping are ignored."""
@@ -187,6 +194,11 @@ class LightGBMLeaves(_Adapter):
 
     def with_values(self, values: Array, intercept: float) -> Any:
         """Return a copy of the ensemble with these leaf values; the first tree's have the intercept in them."""
+        if "\nis_linear=1" in self.ensemble.booster_.model_to_string():
+            raise ValueError(
+                "LightGBM's linear trees have a linear function in every leaf, which a learned value cannot replace. "
+                "Keep the fair classifier itself, which predicts from the leaves, or set linear_tree=False."
+            )
         ensemble = deepcopy(self.ensemble)
         for tree, own in enumerate(self._split(values)):
             for leaf, value in enumerate(own):
@@ -274,7 +286,10 @@ def unfreeze(ensemble: Any) -> Any:
 def _adapter_of(ensemble: Any) -> type[_Adapter]:
     """Return the adapter for an estimator, fitted or not; raise if it is not a classifier made of trees."""
     if isinstance(ensemble, type) or not hasattr(ensemble, "fit"):
-        raise ValueError(f"estimator must be an ensemble of trees, got {ensemble!r}.")
+        raise ValueError(
+            "estimator must be an ensemble of trees with scikit-learn's interface, such as LGBMClassifier(), got "
+            f"{ensemble!r}."
+        )
     if not is_classifier(ensemble):
         raise ValueError(
             f"estimator must be a classifier, got {type(ensemble).__name__}: leaves grown for another task, such as "

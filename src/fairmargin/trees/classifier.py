@@ -12,13 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairmargin.base import FairClassifier, document
 from fairmargin.constraints import Constraint, CovarianceBound
+from fairmargin.disparate_treatment import refuse_recodings
 from fairmargin.exceptions import DisparateTreatmentError
 from fairmargin.formulations import Outcome, Task, certify_function
 from fairmargin.inputs import check_container
 from fairmargin.losses import Loss, get_loss
 from fairmargin.problem import Certificate
+from fairmargin.several import rule_to_test
 from fairmargin.trees.adapters import is_frozen, read_leaves, unfreeze
-from fairmargin.trees.coding import code_columns
+from fairmargin.trees.coding import code_columns, coded_categories
 from fairmargin.trees.features import default_ensemble, tag_inputs, validate_rows
 from fairmargin.trees.forest import Forest, LeafMap, sum_values
 from fairmargin.trees.growth import check_rounds, grow, regrow
@@ -49,10 +51,11 @@ class FairTreeClassifier(FairClassifier):
         a single tree), LightGBM, XGBoost or CatBoost, or a pipeline that ends in one. A copy is fitted, with labels
         0 and 1. None stands for ``HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15)``.
     C : float or "auto", default="auto"
-        Weight of the loss against the penalty on leaf values. "auto" chooses it by the loss on a quarter of the
-        people, held out from trees and leaf values for the purpose (from leaf values only, if ``prefit``), without a
-        constraint. It must be finite: the indicators of each tree add up to one, so that without a penalty leaf
-        values are not determined.
+        Weight of the loss against the penalty on leaf values. "auto" grows the trees on three quarters of the people
+        (unless ``prefit``), chooses ``C`` by the loss on the others, without a constraint, and then learns the leaf
+        values from everybody; where fewer than 20 of a class could be held out it is 0.1, and with a number, too,
+        trees are grown on everybody. It must be finite: the indicators of each tree add up to one, so that without a
+        penalty leaf values are not determined.
     loss : str or Loss, default="logistic"
         Any loss of the package; ``"logistic"`` gives ``predict_proba``.
     constraint : constraint or None, default=CovarianceBound
@@ -61,8 +64,8 @@ class FairTreeClassifier(FairClassifier):
     rounds : int, default=1
         How often trees are grown. The first round grows them on the labels. Under a ``PRuleBound``, every further
         round grows trees that predict which decisions pay under the rule (labels and weights come from the costs of
-        the decision path found so far), and leaf values are learned for the trees of all rounds together. Other
-        constraints have no such costs and need ``rounds=1``.
+        the decision path found so far), and leaf values are learned for the trees of all rounds together, with
+        ``C="auto"`` divided by their number. Other constraints have no such costs and need ``rounds=1``.
     prefit : bool, default=False
         Whether ``estimator`` is fitted already, with the columns of ``X``, so that only its leaf values are learned.
         In cross-validation and searches, give ``sklearn.frozen.FrozenEstimator(estimator)`` instead, which stands for
@@ -156,15 +159,19 @@ class FairTreeClassifier(FairClassifier):
         """Check the features as numbers, and keep them as the ensemble takes them."""
         check_rounds(self.rounds, self._constraint())
         check_container(X, "X")
+        coded = code_columns(X)
         data = validate_training(
             self,
-            code_columns(X),
+            coded,
             y,
             sensitive_features,
             sample_weight,
             class_weight=self.class_weight,
             needs_sensitive=needs_sensitive,
         )
+        if data.sensitive is not None:
+            categories = coded_categories(X, coded)
+            refuse_recodings([(name, k, codes[data.kept]) for name, k, codes in categories], data.sensitive)
         rows = X if hasattr(X, "shape") else np.asarray(X)
         if len(data.kept) < data.n_given:
             rows = _safe_indexing(rows, data.kept)
@@ -176,8 +183,7 @@ class FairTreeClassifier(FairClassifier):
         self, data: TrainingData, constraint: Constraint | None, safety_set: Any
     ) -> tuple[Task, Outcome, dict[str, Any]]:
         """Solve as every classifier does, but never test a rule on people whom fitted trees may have seen."""
-        is_tested = getattr(constraint, "confidence", None) is not None
-        if self._is_fitted_ensemble() and is_tested and safety_set is None:
+        if self._is_fitted_ensemble() and rule_to_test(constraint) is not None and safety_set is None:
             raise ValueError(
                 "The fitted ensemble may have seen the people who would test the rule: with one, "
                 "PRuleBound(confidence=...) needs guarantee='exact' and fit(..., safety_set=(X, sensitive_features)) "
@@ -185,31 +191,41 @@ class FairTreeClassifier(FairClassifier):
             )
         return super()._solve(data, constraint, safety_set)
 
-    def _weight_of_loss(self, data: TrainingData) -> float:
-        """Return ``C``, chosen on people held out if it is "auto"."""
+    def _weight_and_features(self, data: TrainingData) -> tuple[float, LeafMap]:
+        """Return ``C`` and the leaves of the ensemble grown on the labels, or of the one that was given."""
+        ensemble, prefit = self._ensemble(), self._is_fitted_ensemble()
         if isinstance(self.C, str) and self.C == "auto":
             fit_intercept = check_flag(self.fit_intercept, "fit_intercept")
-            self.C_ = choose_penalty(self._ensemble(), data, self._loss(), fit_intercept, self._is_fitted_ensemble())
-            return self.C_
+            self.C_, leaves = choose_penalty(ensemble, data, self._loss(), fit_intercept, prefit)
+            return self.C_, leaves
+        self.C_ = self._weight_of_loss()
+        return self.C_, LeafMap.of(Forest([ensemble if prefit else grow(ensemble, data, data.y)]), data.X)
+
+    def _weight_of_loss(self) -> float:
+        """Return the ``C`` that was given, checked."""
         if isinstance(self.C, str):
             raise ValueError(f"C must be a number or 'auto', got {self.C!r}.")
-        self.C_ = check_number(self.C, "C", positive=True, allow_inf=True)
-        if np.isinf(self.C_):
+        C = check_number(self.C, "C", positive=True, allow_inf=True)
+        if np.isinf(C):
             raise ValueError(
                 "C must be finite: the leaf indicators of each tree add up to one, so that leaf values are not "
                 "determined without a penalty."
             )
-        return self.C_
+        return C
 
-    def _feature_map(self, data: TrainingData) -> LeafMap:
-        """Return the leaves of the ensemble grown on the labels, or of the one that was given."""
-        ensemble = self._ensemble()
-        fitted = ensemble if self._is_fitted_ensemble() else grow(ensemble, data, data.y)
-        return LeafMap.of(Forest([fitted]), data.X)
+    def _refine(self, task: Task, constraint: Constraint | None, path: bool = False) -> Task:
+        """Grow further trees for what the constraint asks.
 
-    def _refine(self, task: Task, constraint: Constraint | None) -> Task:
-        """Grow further trees for what the constraint asks."""
-        return regrow(task, constraint, self._ensemble(), check_rounds(self.rounds, constraint))
+        A ``C`` that was chosen for the trees of one round is divided by the number of rounds: with as many times the
+        leaves, the scores are then penalised as before.
+        """
+        task = regrow(task, constraint, self._ensemble(), check_rounds(self.rounds, constraint))
+        assert isinstance(task.feature_map, LeafMap)
+        rounds = len(task.feature_map.forest.ensembles)
+        if isinstance(self.C, str) and rounds > 1:
+            self.C_ /= rounds
+            task = replace(task, problem=replace(task.problem, weight=task.problem.weight / rounds))
+        return task
 
     def _store_function(self, task: Task, outcome: Outcome) -> tuple[Array, Certificate]:
         leaves = task.feature_map

@@ -10,7 +10,9 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-__all__ = ["code_columns"]
+from fairmargin.categories import categorical_columns
+
+__all__ = ["code_columns", "coded_categories"]
 
 Array = NDArray[np.float64]
 
@@ -38,6 +40,15 @@ def code_columns(X: Any) -> Any:
     if values.dtype.kind == "c":
         return values  # refused with scikit-learn's message
     return np.column_stack([_coded(pd.Series(column).infer_objects()) for column in values.T])
+
+
+def coded_categories(X: Any, coded: Any) -> list[tuple[str, int, NDArray[np.intp]]]:
+    """Return name, place and codes of the columns of text or categories; ``coded`` is ``code_columns(X)``."""
+    names = set(categorical_columns(X))
+    if not names:
+        return []
+    columns = [(str(name), place) for place, name in enumerate(coded.columns) if str(name) in names]
+    return [(name, place, coded.iloc[:, place].to_numpy().astype(np.intp)) for name, place in columns]
 
 
 def _coded(column: pd.Series) -> Array:

@@ -25,7 +25,8 @@ class LeafFeatures(TransformerMixin, BaseEstimator):
     Each tree puts a row into one of its leaves. The features are one indicator per leaf of every tree, so that a row
     has as many ones as there are trees, and a linear classifier on them is a tree ensemble whose leaf values are its
     coefficients. :class:`FairTreeClassifier` learns those under fairness constraints; use this transformer to build
-    your own pipelines.
+    your own pipelines. It is not told the sensitive attributes, so that only :class:`FairTreeClassifier` notices one
+    among the columns of ``X`` (the step after it sees leaves): leave these columns out.
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 
 from fairmargin.constraints import Constraint, PRuleBound
 from fairmargin.formulations import Task
@@ -39,10 +40,12 @@ def check_rounds(rounds: Any, constraint: Constraint | None) -> int:
     return rounds
 
 
-def grow(ensemble: Any, data: TrainingData, costs: Array) -> Any:
-    """Return a copy of an ensemble fitted to the signs of costs (N,), weighted by their sizes."""
-    weight = data.loss_weight * np.abs(costs)
-    return fit_ensemble(ensemble, data.X, (costs > 0).astype(int), None if np.all(weight == 1.0) else weight)
+def grow(ensemble: Any, data: TrainingData, costs: Array, people: NDArray[np.intp] | None = None) -> Any:
+    """Return a copy of an ensemble fitted to the signs of costs (N,), weighted by their sizes, for some people."""
+    X, weight = data.X, data.loss_weight * np.abs(costs)
+    if people is not None:
+        X, costs, weight = _safe_indexing(X, people), costs[people], weight[people]
+    return fit_ensemble(ensemble, X, (costs > 0).astype(int), None if np.all(weight == 1.0) else weight)
 
 
 def regrow(task: Task, constraint: Constraint | None, ensemble: Any, rounds: int) -> Task:

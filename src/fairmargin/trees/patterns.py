@@ -93,9 +93,9 @@ class PatternDesign(SparseDesign):
         last = self.X.pull(weights)
         return np.block([[gram, last[:, None]], [last, weights.sum()]])
 
-    def squares(self, weights: Array) -> Array:
+    def squares(self, weights: Array, pull: Array | None = None) -> Array:
         """Return the diagonal of the Gram matrix: indicators are their squares."""
-        return self.rmatvec(weights)
+        return self.rmatvec(weights) if pull is None else pull
 
     def outer(self, weights: Array) -> Array:
         """Return ``Xa diag(weights) Xa'``, (n, n), for ``weights`` of the columns."""

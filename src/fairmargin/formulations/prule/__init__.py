@@ -8,15 +8,18 @@ the rule.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.constraints import PRuleBound
 from fairmargin.exceptions import InfeasibleError
+from fairmargin.formatting import with_article
 from fairmargin.formulations.prule.families import unconstrained_candidate
 from fairmargin.formulations.prule.judge import Cut, Judge, make_judge
 from fairmargin.formulations.prule.outcome import PRuleOutcome, make_outcome
-from fairmargin.formulations.prule.search import Found, find_classifier, unconstrained
+from fairmargin.formulations.prule.search import Found, find_classifier, settled
 from fairmargin.formulations.prule.sequence import SafetySequence
 from fairmargin.formulations.task import Task, solve_task
 from fairmargin.problem import Solution
@@ -36,11 +39,12 @@ def solve_p_rule(constraint: PRuleBound, task: Task) -> PRuleOutcome:
     answer only where nothing else that keeps the rule is more accurate.
     """
     judge = make_judge(constraint, task)
-    free = unconstrained(task)
-    scores = free.scores
+    start = settled(task)
+    free, scores = start.solution, start.solution.scores
     enough = _unconstrained_cut(task, judge, free)
     if enough is not None:
-        return make_outcome(task, judge, Found(unconstrained_candidate(free), enough), free)
+        made = make_outcome(task, judge, Found(unconstrained_candidate(free), enough), free)
+        return made if enough.threshold else replace(made, n_ties=start.n_ties)
     best = find_classifier(task, judge, free, constraint.path)
     constant = judge.constant_cut(free)
     if constant is not None and (best is None or best.accuracy < constant.accuracy):
@@ -57,7 +61,7 @@ def _infeasible(constraint: PRuleBound, judge: Judge, scores: Array) -> Infeasib
         why = "and without an intercept there are no other cuts to try. Set fit_intercept=True, or "
     ask = "Ask" if judge.may_cut else "ask"
     return InfeasibleError(
-        f"No classifier on the {constraint.path!r} path reaches a {rule.text} on the training data (the "
+        f"No classifier on the {constraint.path!r} path reaches {with_article(rule.text)} on the training data (the "
         f"unconstrained one reaches {rule.told(judge.reached(scores))}), {why}{ask} for {rule.weaker}, "
         "or merge small groups."
     )
@@ -78,7 +82,6 @@ def _unconstrained_cut(task: Task, judge: Judge, free: Solution) -> Cut | None:
     if not np.array_equal(task.data.loss_weight, task.data.people_weight):
         return unmoved
     best = judge.best_cut(free)
-    assert best is not None  # the unmoved one keeps the rule
-    if not judge.is_useful(best.accuracy):
+    if best is None or not judge.is_useful(best.accuracy):  # the unmoved one keeps the rule, perhaps by rounding
         return None
     return best if best.accuracy > unmoved.accuracy + HAIR else unmoved

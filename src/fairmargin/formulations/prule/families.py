@@ -58,7 +58,11 @@ class Candidate:
 
     @property
     def is_solved(self) -> bool:
-        """Whether the problem has a solution near this one: covariances of errors may not reach the other sign."""
+        """Whether the problem has a solution near this one: covariances of errors may not reach the other sign.
+
+        One that ran out of iterations may be used: decisions are counted, not proved, and its status is kept, so
+        that ``fit`` warns. Leaving it out would say that no classifier keeps the rule where only iterations lacked.
+        """
         proof = self.solution.certificate
         return not self.is_infeasible and (proof.status != "inaccurate" or proof.gap <= NEAR)
 
@@ -119,6 +123,12 @@ class DecisionFamily:
         self._prices = np.zeros((1, self.n_prices))
         self._solved = [(free.theta, free.hessian)]
 
+    def within(self, tol: float) -> DecisionFamily:
+        """Return the same family, solved to another tolerance from what is known."""
+        closer = DecisionFamily(replace(self.task, tol=tol), self.free)
+        closer._prices, closer._solved = self._prices, list(self._solved)
+        return closer
+
     def costs(self, prices: Array) -> Array:
         """Return ``c_i = y_i - 2 sum_k u_k (z_ik - p_k)``, the worth of accepting person i at ``prices``, (N,)."""
         return self.task.data.y - 2.0 * (self.compared.deviations @ prices)
@@ -158,17 +168,24 @@ class DecisionFamily:
     def rates(self, scores: Array) -> tuple[Array, Array]:
         """Return the rate of each group and of the rest, by column and condition; both are 0 where one has nobody."""
         accepted = scores >= 0
-        found = [self._rates(condition, accepted) for condition in self.compared.conditions]
+        pairs = zip(self.compared.conditions, self._sizes, strict=True)
+        found = [self._rates(condition, *sizes, accepted) for condition, sizes in pairs]
         return np.concatenate([rate for rate, _ in found]), np.concatenate([rest for _, rest in found])
 
-    def _rates(self, condition: Condition, accepted: NDArray[np.bool_]) -> tuple[Array, Array]:
-        counted = np.where(condition.counts, self.weight, 0.0)
+    def _rates(
+        self, condition: Condition, counted: Array, size: Array, others: Array, accepted: NDArray[np.bool_]
+    ) -> tuple[Array, Array]:
         events = counted * condition.events(accepted)
-        size, inside = counted @ self._columns, events @ self._columns
-        others = counted.sum() - size
-        both = (size > 0) & (others > 0)
+        inside, both = events @ self._columns, (size > 0) & (others > 0)
         rate = np.divide(inside, size, out=np.zeros_like(size), where=both)
         return rate, np.divide(events.sum() - inside, others, out=np.zeros_like(size), where=both)
+
+    @cached_property
+    def _sizes(self) -> list[tuple[Array, Array, Array]]:
+        """For every condition the weights of the people who count, (N,), and those of the groups and of the rest."""
+        counted = [np.where(condition.counts, self.weight, 0.0) for condition in self.compared.conditions]
+        sizes = [weight @ self._columns for weight in counted]
+        return [(weight, size, weight.sum() - size) for weight, size in zip(counted, sizes, strict=True)]
 
     @cached_property
     def _columns(self) -> Array:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin import formatting
 from fairmargin.caller import warn
 from fairmargin.constraints import PRuleBound
-from fairmargin.decisions import GroupCounts, Population, Ranking, highest_difference, least_ratio
+from fairmargin.decisions import GroupCounts, highest_difference, least_ratio
 from fairmargin.exceptions import SmallGroupWarning, TrivialClassifierWarning
 from fairmargin.formulations.prule.rule import EQUAL, Rule, make_rule
 from fairmargin.formulations.task import Task
+from fairmargin.formulations.ties import without_rounding
 from fairmargin.problem import Solution
+from fairmargin.ranking import Population, Ranking
 from fairmargin.tolerances import HAIR
 
-__all__ = ["Cut", "Judge", "make_judge"]
+__all__ = ["Cut", "Judge", "make_judge", "warn_of_small_groups"]
 
 Array = NDArray[np.float64]
 
@@ -112,6 +116,15 @@ class Judge:
         """The share of each column's gap that counts; of two groups, that of the smaller."""
         return np.concatenate([t if len(t) > 2 else [t.min()] for t in self.trust])
 
+    def may_stay(self, found: Solution) -> bool:
+        """Whether a classifier may decide as it is, whatever the rule says."""
+        return True
+
+    def cuts(self, found: Solution, ranking: Ranking) -> tuple[NDArray[np.intp], Array]:
+        """Return the cuts that may be made, ascending, and the threshold of each."""
+        cuts = np.arange(len(ranking.accuracy))
+        return cuts, ranking.thresholds(cuts)
+
     def best_cut(self, found: Solution) -> Cut | None:
         """Return the most accurate cut that keeps the rule and accepts some but not all; None if there is none.
 
@@ -124,7 +137,7 @@ class Judge:
 
         Without an intercept there is but one cut.
         """
-        scores = found.scores
+        scores = without_rounding(found.scores)
         if not self.may_cut:
             accuracy = self.people.accuracy(scores >= 0)
             keeps = self.keeps(scores) and not self.is_constant(scores)
@@ -203,20 +216,30 @@ class Judge:
         return max(accepted, 1.0 - accepted)
 
     def warn_of_small_groups(self, scores: Array) -> None:
-        """Warn where chance alone moves a group's rate by more than the rule allows (95% interval)."""
-        small = []
-        for counts in self.people.counts(scores >= 0):
-            among = f", {counts.among}" if counts.among else ""
-            few = self.rule.too_few(counts.rate, counts.people) & (counts.weight > 0)
-            for k in np.flatnonzero(few):
-                small.append(f"{counts.name}={counts.categories[k]!r}{among} ({counts.people[k]:.0f} people)")
-        if small:
-            warn(
-                f"The {self.rule.text} holds on the training data, but in these groups chance alone moves the "
-                f"{self.rule.rates or 'positive rate'} by more than the rule allows: {', '.join(small)}. For "
-                "other people it may not hold.",
-                SmallGroupWarning,
+        """Warn of groups that are too small for the rule."""
+        warn_of_small_groups(self.rule, self.people.counts(scores >= 0))
+
+
+def warn_of_small_groups(rule: Rule, counted: Sequence[GroupCounts]) -> None:
+    """Warn where chance alone moves a group's rate by more than the rule allows (95% interval)."""
+    small = []
+    for counts in counted:
+        among = f", {counts.among}" if counts.among else ""
+        present = counts.weight > 0
+        if np.all(counts.rate[present] >= 1.0):
+            continue  # decided alike, as everybody: chance moves nothing
+        few = rule.too_few(counts.rate, counts.people) & present
+        for k in np.flatnonzero(few):
+            small.append(
+                f"{counts.name}={counts.categories[k]!r}{among} ({formatting.people(round(counts.people[k]))})"
             )
+    if small:
+        warn(
+            f"The {rule.text} holds on the training data, but in these groups chance alone moves the "
+            f"{rule.rates or 'positive rate'} by more than the rule allows: {', '.join(small)}. For "
+            "other people it may not hold.",
+            SmallGroupWarning,
+        )
 
 
 def make_judge(constraint: PRuleBound, task: Task) -> Judge:

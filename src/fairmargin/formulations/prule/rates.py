@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 from scipy.special import expit
 
 from fairmargin.formulations.prule.families import Candidate
@@ -21,7 +22,7 @@ from fairmargin.formulations.task import Task
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start
 
-__all__ = ["Allowed", "SmoothedRates"]
+__all__ = ["Allowed", "SmoothedRates", "share_left"]
 
 Array = NDArray[np.float64]
 Allowed = Callable[[Array, Array], Array]  # the gaps that a rule allows, given the rates of groups and of the rest
@@ -40,15 +41,17 @@ class SmoothedRates:
 
     def __init__(self, task: Task, free: Solution) -> None:
         self.task, self.free = task, free
-        columns, weight = task.sensitive.columns(), task.data.people_weight
-        refused = [condition.sign < 0 for condition in task.columns.conditions]
-        self._sign = np.repeat(np.array(refused), columns.shape[1], axis=0).T  # whose refusal is counted, (N, J K)
-        counted = [np.where(c.counts, weight, 0.0)[:, None] for c in task.columns.conditions]
-        self._inside = np.hstack([_shares(w * columns) for w in counted])
-        self._rest = np.hstack([_shares(w * (1.0 - columns)) for w in counted])
-        both = (self._inside.sum(axis=0) > 0) & (self._rest.sum(axis=0) > 0)
-        signs = np.where(self._sign, -1.0, 1.0)
-        self._gap = np.where(both, (self._inside - self._rest) * signs, 0.0)
+        columns, weight = np.ascontiguousarray(task.sensitive.columns().T), task.data.people_weight
+        refused = np.array([condition.sign < 0 for condition in task.columns.conditions])
+        refused = np.repeat(refused, len(columns), axis=0)  # whose refusal is counted, (J K, N)
+        counted = [np.where(c.counts, weight, 0.0) for c in task.columns.conditions]
+        inside = np.vstack([_shares(w * columns) for w in counted])
+        rest = np.vstack([_shares(w * (1.0 - columns)) for w in counted])
+        self._compared = (inside.sum(axis=1) > 0) & (rest.sum(axis=1) > 0)
+        # The rates of groups and of the rest where nobody is accepted, and what accepting each person adds.
+        self._rates = np.where(refused, inside, 0.0).sum(axis=1), np.where(refused, rest, 0.0).sum(axis=1)
+        self._inside, self._rest = np.where(refused, -inside, inside), np.where(refused, -rest, rest)
+        self._gap = np.where(self._compared[:, None], self._inside - self._rest, 0.0)
 
     def steps(self, allowed: Allowed, trust: Array | float = 1.0) -> Iterator[Candidate]:
         """Yield the candidates one after the other, each made around the one before.
@@ -56,34 +59,63 @@ class SmoothedRates:
         ``trust`` is the share of each gap that counts.
         """
         solution = self.free
-        spread = float(np.std(solution.scores))
+        weight = self.task.data.people_weight
+        mean = np.average(solution.scores, weights=weight)
+        spread = float(np.sqrt(np.average((solution.scores - mean) ** 2, weights=weight)))
         for sharpness in _SHARPNESS / spread if spread > 0 else ():
             candidate = self._next(solution, float(sharpness), allowed, trust)
             if candidate.is_infeasible:
                 return
             yield candidate
             solution = candidate.solution
+            if solution.certificate.status == "iteration limit":  # gaps that are flat there: no start for another
+                return
 
     def _next(self, around: Solution, sharpness: float, allowed: Allowed, trust: Array | float) -> Candidate:
         smooth = expit(sharpness * around.scores.astype(float))
         design = self.task.problem.design
         slope = sharpness * smooth * (1.0 - smooth)
-        rows = np.ascontiguousarray(design.rmatvec(self._gap * slope[:, None]).T, dtype=float)
-        events = np.where(self._sign, 1.0 - smooth[:, None], smooth[:, None])
-        rate, rest = np.sum(self._inside * events, axis=0), np.sum(self._rest * events, axis=0)
-        gap = np.where(np.any(self._gap != 0, axis=0), rate - rest, 0.0)
+        rows = np.ascontiguousarray(design.rmatvec((self._gap * slope).T).T, dtype=float)
+        rate, rest = self._rates[0] + self._inside @ smooth, self._rates[1] + self._rest @ smooth
+        gap = np.where(self._compared, rate - rest, 0.0)
         aim = _AIM * allowed(rate, rest) / np.maximum(trust, np.finfo(float).tiny)
-        reach = np.where(np.asarray(trust) > 0, np.maximum(_LEFT * np.abs(gap), aim), np.inf)
+        counts = np.broadcast_to(np.asarray(trust) > 0, gap.shape)
+        left = share_left(rows[counts], gap[counts], aim[counts])
+        reach = np.where(counts, np.maximum(left * np.abs(gap), aim), np.inf)
         offset = gap - rows @ around.theta
 
         def pose(base: Problem) -> Problem:
             return base.with_rows(rows, -reach - offset, reach - offset)
 
-        solution = self.task.solve(pose(self.task.problem), Start(around.theta, None, around.hessian))
+        start = Start(around.theta, None, around.hessian, scores=around.scores)
+        solution = self.task.solve(pose(self.task.problem), start)
         return Candidate(self.name, sharpness, pose, solution)
 
 
+def share_left(rows: Array, gap: Array, aim: Array) -> float:
+    """Return the share of the gaps that a step leaves.
+
+    More gaps than coefficients may not all be closed as far at once: then it is halfway between the least share
+    that a step can leave and all of it.
+    """
+    n, p = rows.shape
+    if n <= p:
+        return _LEFT
+    # In units of the largest gap, and of each coefficient's own: a solver of linear programs drops small entries.
+    unit = float(np.abs(gap).max()) or 1.0
+    length = np.linalg.norm(rows, axis=0)
+    rows, gap, aim = rows / np.where(length > 0, length, 1.0), gap / unit, aim / unit
+    size = np.abs(gap)
+    wide = size > aim
+    sides = np.vstack([np.column_stack([side * rows, np.where(wide, -size, 0.0)]) for side in (1.0, -1.0)])
+    right = np.concatenate([np.where(wide, 0.0, aim) - side * gap for side in (1.0, -1.0)])
+    least = linprog(np.eye(p + 1)[-1], sides, right, bounds=[(None, None)] * p + [(_LEFT, 1.0)])
+    if least.status != 0:  # standing still is always possible: rounding alone
+        return 1.0
+    return _LEFT if least.x[-1] <= _LEFT else 0.5 * (1.0 + float(least.x[-1]))
+
+
 def _shares(weight: Array) -> Array:
-    """Return the share of each person in the total weight of a column; zero where that is zero."""
-    size = weight.sum(axis=0)
+    """Return the share of each person in the total weight of a row; zero where that is zero."""
+    size = weight.sum(axis=1, keepdims=True)
     return np.divide(weight, size, out=np.zeros_like(weight), where=size > 0)

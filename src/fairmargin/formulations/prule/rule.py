@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairmargin.constraints import PRuleBound
 from fairmargin.decisions import GroupCounts, highest_difference, least_ratio
 from fairmargin.formatting import ratio_beside
-from fairmargin.notions import get_notion
+from fairmargin.notions import Notion, get_notion
 
 __all__ = ["EQUAL", "Rule", "make_rule"]
 
@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 
 EQUAL = 100.0  # the p, in percent, of equal rates
 _NORMAL_95 = 1.96  # two-sided 95% quantile of the normal distribution
+_TAIL = 0.025  # beyond it
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ class Rule:
         """Return where chance alone moves a rate among ``people`` by more than the rule allows (95% interval)."""
         with np.errstate(divide="ignore", invalid="ignore"):
             error = _NORMAL_95 * np.sqrt(rate * (1.0 - rate) / people)
+            # Where all or none of them are counted, the distance of the exact limit (Clopper and Pearson).
+            error = np.where((rate <= 0) | (rate >= 1), 1.0 - _TAIL ** (1.0 / people), error)
             if self.kind == "difference":
                 return error > -self.level
             allowed = -np.log(max(self.share, np.finfo(float).tiny))
@@ -109,10 +112,16 @@ class Rule:
         return "a larger difference" if self.kind == "difference" else "a lower p"
 
 
+def rates_in_words(notion: Notion) -> str:
+    """Return the rates that a notion compares, in the plural; empty for selection rates."""
+    if notion.name == "selection_rate":
+        return ""
+    return notion.rate if notion.rate.endswith("s") else f"{notion.rate}s"
+
+
 def make_rule(constraint: PRuleBound) -> Rule:
     """Return the rule that a constraint asks for."""
-    notion = get_notion(constraint.notion)
-    rates = "" if notion.name == "selection_rate" else notion.rate if notion.rate.endswith("s") else f"{notion.rate}s"
+    rates = rates_in_words(get_notion(constraint.notion))
     if constraint.difference is not None:
         return Rule("difference", -float(constraint.difference), constraint.method, rates)
     assert constraint.p is not None

@@ -24,6 +24,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.prule.families import (
     Candidate,
     CovarianceFamily,
@@ -36,6 +37,7 @@ from fairmargin.formulations.prule.judge import Cut, Judge
 from fairmargin.formulations.prule.mistreatment import ErrorCovarianceFamily
 from fairmargin.formulations.prule.rates import Allowed, SmoothedRates
 from fairmargin.formulations.task import Task
+from fairmargin.formulations.ties import settle_ties
 from fairmargin.losses import SmoothedHingeLoss
 from fairmargin.problem import Solution
 from fairmargin.tolerances import HAIR, NEAR
@@ -50,20 +52,23 @@ __all__ = [
     "families_of",
     "find_classifier",
     "line_of",
+    "settled",
     "smooth_tasks",
     "unconstrained",
 ]
 
 Array = NDArray[np.float64]
 
-# Entries of the design up to which a solve takes milliseconds. Then candidates are solved to a smaller gap, at which
-# decisions are nearly those of the exact solution.
-_FEW, _CLOSE = 1_000_000, 1e-4
+# Seconds of a pass up to which a solve takes milliseconds: that over a dense matrix of a million entries. Then
+# candidates are solved to a smaller gap, at which decisions are nearly those of the exact solution.
+_QUICK, _CLOSE = 5.5e-4, 1e-4
 STEP = 0.25  # of the first look along a family
 _HALVINGS = 3  # of the step around the best point of a family
 _UNIT = STEP / 2 ** (2 * _HALVINGS)  # of prices that close gaps
 FARTHEST = 2.5  # price up to which to look; from 1 on, two equal groups outweigh the labels, on Bank it takes 2.1
 _SOLVES = 75  # per stage of the search in several prices; with six on Adult the best came as late as the 58th
+_AFTER = 12  # solves without progress after which to stop where the rule is kept; before, 30 may pass without
+_STEP_GAP = 0.1  # of smoothed rates; with a smaller one the best are no more accurate, and take more steps
 FINALISTS = 3  # candidates per family that are solved exactly at most
 _CORNERS = (0.1, 1.0)  # widths of a rounded hinge loss: nearly the hinge loss, and rounded over the whole margin
 
@@ -90,13 +95,20 @@ class Found:
 
 
 def unconstrained(task: Task) -> Solution:
-    """Return the unconstrained solution.
+    """Return the unconstrained solution, see :func:`settled`."""
+    return settled(task).solution
+
+
+def settled(task: Task) -> Outcome:
+    """Return the unconstrained classifier, with ties at the boundary settled before a rule judges its decisions.
 
     Scores are computed anew wherever a rule is judged in the end: rounding must not tip a score over zero.
     """
-    free = task.solve(task.problem.unconstrained())
-    scores = task.problem.design.matvec(free.theta)
-    return replace(free, multipliers=np.zeros(task.problem.n_rows), scores=scores)
+    problem = task.problem.unconstrained()
+    outcome = settle_ties(Outcome(task.solve(problem), problem), task.tol)
+    scores = task.problem.design.matvec(outcome.solution.theta)
+    free = replace(outcome.solution, multipliers=np.zeros(task.problem.n_rows), scores=scores)
+    return replace(outcome, solution=free)
 
 
 def find_classifier(task: Task, judge: Judge, free: Solution, path: str) -> Found | None:
@@ -118,6 +130,8 @@ def _search_families(task: Task, judge: Judge, scouts: list[Scout], path: str, b
     for name in families_of(path, task):
         least = 0.0 if best is None else best.accuracy
         best = _better(task, best, _search_family(task, judge, scouts, _LOOKS[name], least))
+        if name == DecisionFamily.name and best is not None and judge.is_useful(best.accuracy) and not scouts[0].few:
+            break  # of many people the best on the covariance path was never more accurate (Adult, Bank)
     return best
 
 
@@ -139,7 +153,7 @@ def _search_family(task: Task, judge: Judge, scouts: list[Scout], look: _Look, l
         rivals.insert(0, (task, walks[0], 1))
     best: Found | None = None
     for rival, walk, most in sorted(rivals, key=lambda rival: -rival[1].most):
-        if walk.most < least - walk.reserve / 2 or (best is not None and best.accuracy >= walk.most):
+        if walk.most < least - walk.noise or (best is not None and best.accuracy >= walk.most):
             break
         found = _best_of(rival, judge, walk, most)
         best = best if _as_accurate(best, found) else found
@@ -168,7 +182,7 @@ class Scout:
 
     def __init__(self, task: Task, free: Solution, exact: bool = False) -> None:
         self.task, self.free, self.exact = task, free, exact
-        self.few = bool(np.prod(task.problem.design.shape) <= _FEW)
+        self.few = bool(task.problem.design.pass_cost <= _QUICK)
 
     @cached_property
     def _prepared(self) -> tuple[Task, Solution]:
@@ -204,6 +218,11 @@ class _Walk:
         # By how much a rough accuracy may be off, or grow in a closer look: about the standard error of an accuracy.
         self.reserve = 0.5 / np.sqrt(len(judge.people.weight))
         self.found: list[Found] = []  # the most accurate first
+
+    @property
+    def noise(self) -> float:
+        """By how much the accuracy of an exact solution may be above that of the rough one."""
+        return 0.0 if self.few else self.reserve / 2
 
     @property
     def most(self) -> float:
@@ -325,8 +344,10 @@ def _look_along_decisions(scout: Scout, walk: _Walk) -> None:
 
 def _look_along_rates(scout: Scout, walk: _Walk) -> None:
     """Look at classifiers whose smoothed rates approach each other, for as long as their ceiling is worthwhile."""
-    judge = walk.judge
-    for candidate in SmoothedRates(scout.rough, scout.start).steps(judge.allowed_gaps, judge.trust_in_gaps):
+    judge, task = walk.judge, scout.rough
+    if not scout.exact:  # a step is only where the next one starts
+        task = replace(task, tol=max(task.tol, _STEP_GAP))
+    for candidate in SmoothedRates(task, scout.start).steps(judge.allowed_gaps, judge.trust_in_gaps):
         _, ceiling = walk.judged(candidate)
         if ceiling < walk.worthwhile:
             break
@@ -370,18 +391,22 @@ def close_gaps(
     its own, which is halved where the direction changes and grows by a fifth where it does not (resilient
     propagation, Rprop): gaps of rare groups jump, so that their size says little about the right step. ``trust`` is
     the share of each gap that counts. The first steps are smaller from prices ``start`` near the right ones; at most
-    ``most`` candidates are solved.
+    ``most`` candidates are solved, and at most ``_AFTER`` after the one that keeps the rule with the most room.
     """
     prices, least = np.zeros(family.n_prices) if start is None else start, np.inf
     first = STEP if start is None else STEP / 2**_HALVINGS
     best, step, before = prices, np.full(len(prices), first), np.zeros(len(prices))
     scores = family.priced(prices).solution.scores if np.any(prices) else family.free.scores
+    stale = 0
     for _ in range(most):
         rate, rest = family.rates(scores)
         gap, allowed = trust * (rate - rest), allowed_gaps(rate, rest)
         excess = float(np.max(np.abs(gap) - allowed))
+        stale = 0 if excess < least else stale + 1
         if excess < least:
             best, least = prices, excess
+        if stale >= _AFTER and least <= 0:
+            break
         target = np.where(prices == 0.0, np.clip(gap, -allowed, allowed), np.sign(prices) * allowed)
         way = np.sign(gap - target)
         factor = np.where(way * before < 0, 0.5, np.where(way * before > 0, 1.2, 1.0))
@@ -397,8 +422,18 @@ def close_gaps(
 
 
 def _polish(family: DecisionFamily, walk: _Walk) -> None:
-    """Move one price at a time away from the best prices found, while that makes the decisions more accurate."""
-    if not walk.found:
+    """Move one price at a time away from the best prices found, while that makes the decisions more accurate.
+
+    The best are solved more closely first: among many prices those win whose rough solutions happen to keep the rule
+    for small groups, and the exact ones may be two points less accurate (Adult by race). Without a Hessian moves
+    take too long for what they gain.
+    """
+    if family.task.tol > _CLOSE:
+        family, rough, walk.found = family.within(_CLOSE), walk.found, []
+        for found in rough:
+            known = found.candidate
+            walk.judged(known if known.point is None else family.priced(known.point))
+    if not walk.found or not (walk.few or family.free.hessian is not None):
         return
     best, axes = walk.found[0], np.eye(family.n_prices)
     point = np.zeros(len(axes)) if best.candidate.point is None else best.candidate.point
@@ -413,9 +448,8 @@ def _polish(family: DecisionFamily, walk: _Walk) -> None:
 def _best_of(task: Task, judge: Judge, walk: _Walk, most: int = FINALISTS) -> Found | None:
     """Solve ``most`` candidates exactly, the most accurate first, until no other promises to be better."""
     best: Found | None = None
-    noise = 0.0 if walk.few else walk.reserve / 2
     for rough in walk.found[:most]:
-        if best is not None and best.accuracy >= rough.accuracy - noise:
+        if best is not None and best.accuracy >= rough.accuracy - walk.noise:
             break
         candidate = rough.candidate.solved(task)
         cut = judge.best_cut(candidate.solution) if candidate.is_solved else None

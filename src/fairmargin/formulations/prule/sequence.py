@@ -18,17 +18,19 @@ from numpy.typing import NDArray
 
 from fairmargin.constraints import PRuleBound
 from fairmargin.decisions import GroupCounts
+from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.prule.families import Candidate, DecisionFamily, Prices
-from fairmargin.formulations.prule.judge import Cut, make_judge
-from fairmargin.formulations.prule.outcome import PRuleOutcome, make_outcome
+from fairmargin.formulations.prule.judge import Cut, Judge, make_judge
+from fairmargin.formulations.prule.outcome import make_outcome
 from fairmargin.formulations.prule.rates import SmoothedRates
 from fairmargin.formulations.prule.search import Found, Scout, close_gaps, line_of, smooth_tasks, unconstrained
 from fairmargin.formulations.task import Task
 from fairmargin.formulations.ties import settle_ties
 from fairmargin.guarantee.ratio_test import score
+from fairmargin.problem import Solution
 from fairmargin.tolerances import HAIR
 
-__all__ = ["SafetySequence"]
+__all__ = ["Allowed", "SafetySequence"]
 
 Array = NDArray[np.float64]
 
@@ -57,6 +59,35 @@ class _Ranked:
         return Cut(float(self.accuracy[nearest]), float(self.thresholds[nearest]))
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """What is searched for classifiers to test.
+
+    Attributes
+    ----------
+    judge : Judge
+        Of everything that is asked.
+    start : Solution
+        The classifier of least loss.
+    tested : Judge
+        Of the rule that is tested.
+    accuracy : float
+        Of the unconstrained classifier.
+    """
+
+    judge: Judge
+    start: Solution
+    tested: Judge
+    accuracy: float
+
+    @classmethod
+    def everything(cls, task: Task, constraint: PRuleBound) -> Allowed:
+        """Return what a rule alone allows."""
+        judge = make_judge(replace(constraint, smooth_below=None), task)  # a test is about the rates themselves
+        free = unconstrained(task)
+        return cls(judge, free, judge, judge.people.accuracy(free.scores >= 0))
+
+
 class SafetySequence:
     """The classifiers of a task by their margins.
 
@@ -67,17 +98,18 @@ class SafetySequence:
     constraint : PRuleBound
     n_test : float
         Number of people who will be tested, in all.
+    allowed : Allowed, optional
+        What other constraints allow; everything by default.
     """
 
-    def __init__(self, task: Task, constraint: PRuleBound, n_test: float) -> None:
+    def __init__(self, task: Task, constraint: PRuleBound, n_test: float, allowed: Allowed | None = None) -> None:
         self.task, self.constraint = task, constraint
-        self.judge = make_judge(replace(constraint, smooth_below=None), task)  # a test is about the rates themselves
+        allowed = Allowed.everything(task, constraint) if allowed is None else allowed
+        self.judge, self.free, self.tested = allowed.judge, allowed.start, allowed.tested
         self.share = n_test / len(task.data.y)
-        self.free = unconstrained(task)
         people = self.judge.people
-        free = people.accuracy(self.free.scores >= 0)
         self.floor = people.constant_accuracy + max(
-            constraint.min_gain * (free - people.constant_accuracy), 2.0 * HAIR
+            constraint.min_gain * (allowed.accuracy - people.constant_accuracy), 2.0 * HAIR
         )
         self._ranked = [r for r in map(self._rank, self._pool()) if len(r.margin)]
         self._solved: dict[int, _Ranked] = {}
@@ -92,7 +124,7 @@ class SafetySequence:
         top = self.highest if highest is None else highest
         return np.arange(np.floor(top / _STEP), -0.5, -1.0) * _STEP if top >= 0 else np.empty(0)
 
-    def __iter__(self) -> Iterator[PRuleOutcome]:
+    def __iter__(self) -> Iterator[Outcome]:
         """Yield the classifiers, each once, by descending margin."""
         last = None
         for margin in self.margins():
@@ -114,11 +146,12 @@ class SafetySequence:
                 return Found(exact.candidate, cut)
         return None
 
-    def outcome(self, found: Found) -> PRuleOutcome:
+    def outcome(self, found: Found) -> Outcome:
         """Return what is kept of a classifier, with nobody on its boundary."""
-        outcome = settle_ties(make_outcome(self.task, self.judge, found, self.free), self.task.tol)
-        assert isinstance(outcome, PRuleOutcome)
-        return outcome
+        return settle_ties(self._made(found), self.task.tol)
+
+    def _made(self, found: Found) -> Outcome:
+        return make_outcome(self.task, self.judge, found, self.free)
 
     def _exact(self, k: int) -> _Ranked:
         if k not in self._solved:
@@ -133,11 +166,11 @@ class SafetySequence:
             yield scout.unconstrained, smooth
             if self.constraint.path in ("auto", "decisions"):
                 family = DecisionFamily(scout.rough, scout.start)
-                ray = Prices(family, close_gaps(family, self.judge.rule.equal_rates.allowed))
+                ray = Prices(family, close_gaps(family, self.tested.rule.equal_rates.allowed))
                 for k in range(1, 1 + _POINTS + _POINTS // 3):
                     yield ray.at(k / _POINTS), smooth
             if self.constraint.path == "rates":
-                steps = SmoothedRates(scout.rough, scout.start).steps(self.judge.rule.equal_rates.allowed)
+                steps = SmoothedRates(scout.rough, scout.start).steps(self.tested.rule.equal_rates.allowed)
                 yield from ((candidate, smooth) for candidate in steps)
             elif self.constraint.path != "decisions":
                 line = line_of(self.constraint.path, scout)
@@ -148,27 +181,30 @@ class SafetySequence:
         candidate, task = pair
         if not self.judge.may_cut:
             return self._uncut(candidate, task)
-        ranking = self.judge.people.rank(candidate.solution.scores)
-        cuts = np.flatnonzero(ranking.accuracy >= self.floor)
-        margin = self._margin(ranking.counts(cuts)) if len(cuts) else np.empty(0)
+        scores = candidate.solution.scores
+        ranking = self.judge.people.rank(scores)
+        cuts, thresholds = self.judge.cuts(candidate.solution, ranking)
+        enough = ranking.accuracy[cuts] >= self.floor
+        cuts, thresholds = cuts[enough], thresholds[enough]
+        margin = self._margin(self.tested.people.rank(scores).counts(cuts)) if len(cuts) else np.empty(0)
         keeps = margin >= 0.0
-        return _Ranked(candidate, task, ranking.thresholds(cuts[keeps]), margin[keeps], ranking.accuracy[cuts[keeps]])
+        return _Ranked(candidate, task, thresholds[keeps], margin[keeps], ranking.accuracy[cuts[keeps]])
 
     def _uncut(self, candidate: Candidate, task: Task) -> _Ranked:
         accepted = candidate.solution.scores >= 0
-        margin = np.atleast_1d(self._margin(self.judge.people.counts(accepted)))
+        margin = np.atleast_1d(self._margin(self.tested.people.counts(accepted)))
         accuracy = np.array([self.judge.people.accuracy(accepted)])
-        keeps = (margin >= 0) & (accuracy >= self.floor)
+        keeps = (margin >= 0) & (accuracy >= self.floor) & self.judge.may_stay(candidate.solution)
         return _Ranked(candidate, task, np.zeros(int(keeps.sum())), margin[keeps], accuracy[keeps])
 
     def _margin(self, counts: list[GroupCounts]) -> Array:
         """Return the least statistic over all comparisons, with the rates of training and the people of the test."""
-        ratio = max(self.judge.rule.share, HAIR)
+        ratio = max(self.tested.rule.share, HAIR)
         found = []
         for c in counts:
             people = np.maximum(c.people * self.share, 1.0)
             rate = np.nan_to_num(c.rate)
-            for side in c.comparisons(self.judge.rule.method):
+            for side in c.comparisons(self.tested.rule.method):
                 n1, n0 = people[side.inside].sum(), people[side.outside].sum()
                 x1 = np.tensordot(people[side.inside], rate[side.inside], axes=1)
                 x0 = np.tensordot(people[side.outside], rate[side.outside], axes=1)

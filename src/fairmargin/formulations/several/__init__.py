@@ -8,10 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
+from fairmargin.constraints import (
+    Constraint,
+    CovarianceBound,
+    CovariancePenalty,
+    IndividualLossBound,
+    LossBound,
+    PerformanceBound,
+    PRuleBound,
+)
 from fairmargin.exceptions import InfeasibleError
 from fairmargin.formulations.covariance import solve_bounds
-from fairmargin.formulations.individual import BINDING, reference_solution, relative_increase
+from fairmargin.formulations.individual import reference_solution, relative_increase
 from fairmargin.formulations.outcome import Outcome, as_sure_as
 from fairmargin.formulations.promises import PromisesInMemory
 from fairmargin.formulations.prule import PRuleOutcome
@@ -21,12 +29,18 @@ from fairmargin.formulations.several.demands import Demands
 from fairmargin.formulations.several.record import ConstraintRecord
 from fairmargin.formulations.several.rules import solve_rules
 from fairmargin.formulations.task import Task, solve_task
-from fairmargin.penalty import CovariancePenalty
-from fairmargin.performance import PerformanceBound
 from fairmargin.problem import Problem, Solution, largest
 from fairmargin.several import Several
 
-__all__ = ["ConstraintRecord", "SeveralOutcome", "least_loss", "solve_several"]
+__all__ = [
+    "ConstraintRecord",
+    "SeveralOutcome",
+    "keep_rules",
+    "least_loss",
+    "solve_demands",
+    "solve_several",
+    "with_base",
+]
 
 Array = NDArray[np.float64]
 
@@ -56,6 +70,11 @@ class SeveralOutcome(Outcome):
         promised = np.empty(0) if self.promises is None else -self.promises.slack(scores)
         return promised if self.rules is None else np.append(promised, self.rules.broken(scores))
 
+    def check(self, scores: Array) -> None:
+        """Raise where somebody is refused whose positive decision must be kept."""
+        if self.promises is not None:
+            self.promises.check_decisions(scores)
+
     def warn(self, scores: Array) -> None:
         """Warn as the search of the rules does, where there are any."""
         super().warn(scores) if self.rules is None else self.rules.warn(scores)
@@ -74,19 +93,28 @@ def solve_several(constraint: Several, task: Task) -> Outcome:
     """Return the classifier that all constraints leave, at the least of what the list says is minimised."""
     if len(constraint.of(CovarianceBound)) == len(constraint.constraints):
         return _solve_bounds(constraint, task)
-    free = reference_solution(task)
-    demands = Demands(constraint, task, free, constraint.notions)
+    return solve_demands(Demands(constraint, task, reference_solution(task), constraint.notions))
+
+
+def solve_demands(demands: Demands) -> SeveralOutcome:
+    """Return the classifier that keeps all demands, not all of them bounds on covariances."""
+    demands, base = with_base(demands)
+    if demands.rules:
+        return _solve_rules(demands, base)
+    problem, solution, factor = solve_convex(demands, base)
+    return _outcome(demands, problem, as_sure_as(solution, demands.free), factor)
+
+
+def with_base(demands: Demands) -> tuple[Demands, Solution]:
+    """Return demands, with bounds in the place of prices beside rules, and the least loss that they leave."""
     try:
         base = check_feasible(demands)
     except InfeasibleError as error:
         raise InfeasibleError(f"{error} {_conflict(demands)}") from None
-    if demands.rules:
-        if np.any(demands.prices > 0):
-            demands = replace(demands, afforded=afforded_bounds(demands, base))
-            base = check_feasible(demands)
-        return _solve_rules(demands, base)
-    problem, solution, factor = solve_convex(demands, base)
-    return _outcome(demands, problem, as_sure_as(solution, free), factor)
+    if demands.rules and np.any(demands.prices > 0):
+        demands = replace(demands, afforded=afforded_bounds(demands, base))
+        base = check_feasible(demands)
+    return demands, base
 
 
 def least_loss(constraint: Several, task: Task, free: Solution) -> Outcome:
@@ -113,9 +141,16 @@ def _solve_bounds(constraint: Several, task: Task) -> SeveralOutcome:
 def _solve_rules(demands: Demands, base: Solution) -> SeveralOutcome:
     """Return the most accurate classifier found that keeps the rules and everything else."""
     try:
-        found = solve_rules(demands, base)
+        found = _search(demands, base)
     except InfeasibleError as error:
+        if demands.searched is not None:  # says itself what to do
+            raise
         raise InfeasibleError(f"{error} {_conflict(demands)}") from None
+    return keep_rules(demands, found)
+
+
+def keep_rules(demands: Demands, found: PRuleOutcome) -> SeveralOutcome:
+    """Return what is kept of a classifier found for the rules."""
     bounds, problem = demands.bounds, demands.task.problem
     multipliers = np.full(problem.n_rows, np.nan)
     if found.path not in (
@@ -127,6 +162,18 @@ def _solve_rules(demands: Demands, base: Solution) -> SeveralOutcome:
     solution = replace(found.solution, multipliers=multipliers)
     outcome = _outcome(demands, problem.with_bounds(-bounds, bounds), solution, None)
     return replace(outcome, rules=found)
+
+
+def _search(demands: Demands, base: Solution) -> Any:
+    return solve_rules(demands, base) if demands.searched is None else demands.searched.search(demands, base)
+
+
+def _measure(rule: PRuleBound, demands: Demands, solution: Solution) -> tuple[float, float, float]:
+    """Return what the decisions miss a rule by, their p in percent, and their largest difference."""
+    if demands.searched is not None:
+        return demands.searched.measure(rule, solution)
+    judge = make_judge(rule, demands.part([rule]))
+    return max(judge.rule.level - judge.reached(solution.scores), 0.0), *judge.measures(solution.scores)
 
 
 def _outcome(demands: Demands, problem: Problem, solution: Solution, factor: float | None) -> SeveralOutcome:
@@ -170,7 +217,7 @@ def _is_feasible(demands: Demands | None) -> bool:
     try:
         base = check_feasible(demands)
         if demands.rules:
-            solve_rules(demands, base)
+            _search(demands, base)
     except InfeasibleError:
         return False
     return True
@@ -195,18 +242,14 @@ def _record(constraint: Constraint, demands: Demands, outcome: SeveralOutcome) -
         violation = max(outcome.loss_increase - constraint.gamma, 0.0)
         figures["loss_increase"] = outcome.loss_increase
     elif isinstance(constraint, PRuleBound):
-        judge = make_judge(constraint, demands.part([constraint]))
-        violation = max(judge.rule.level - judge.reached(outcome.solution.scores), 0.0)
-        figures["p_rule"], figures["cv_score"] = judge.measures(outcome.solution.scores)
+        violation, figures["p_rule"], figures["cv_score"] = _measure(constraint, demands, outcome.solution)
     elif isinstance(constraint, PerformanceBound):
         (floor,) = (f for f in demands.floors if f.constraint is constraint)
         figures["performance"] = floor.measure(outcome.solution.scores)
         figures["unconstrained_performance"] = floor.best
         violation = max(floor.least - figures["performance"], 0.0)
     elif isinstance(constraint, IndividualLossBound):
-        slack = demands.promised(constraint)[0].slack(outcome.solution.scores)
-        violation = largest(-slack)
-        figures["binding"] = int(np.count_nonzero(slack <= BINDING))
+        violation, figures["binding"] = demands.promised(constraint)[0].kept(outcome.solution)
     if isinstance(constraint, CovarianceBound | CovariancePenalty) or demands.decides(constraint):
         shown["bound"] = labels.series(bounds, "bound")[chosen]
         shown["multipliers"] = labels.series(multipliers, "multiplier")[chosen]

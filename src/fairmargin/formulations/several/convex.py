@@ -8,6 +8,7 @@ affords (a root of the convex ``V(t)``, the least loss at ``t``), or the covaria
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,13 +17,15 @@ from numpy.typing import NDArray
 from fairmargin.constraints import LossBound
 from fairmargin.exceptions import InfeasibleError
 from fairmargin.formulations.covariance import Path
-from fairmargin.formulations.individual import BINDING
 from fairmargin.formulations.loss import least_factor as within_budget
 from fairmargin.formulations.loss import least_sum
+from fairmargin.formulations.outcome import as_sure_as
 from fairmargin.formulations.performance import least_worthwhile
 from fairmargin.formulations.prices import Prices
-from fairmargin.formulations.region import Region, least_factor
+from fairmargin.formulations.promises import BINDING
+from fairmargin.formulations.region import LeastFactor, Region, least_factor
 from fairmargin.formulations.several.demands import Demands
+from fairmargin.formulations.task import Task
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers import Start
 from fairmargin.tolerances import HAIR, ROUGH
@@ -44,12 +47,12 @@ def check_feasible(demands: Demands) -> Solution:
     if np.any(missed) and demands.promises is not None:
         # From the unconstrained classifier, which keeps every promise, to the bounds: which share of the way is left?
         excess = np.where(missed, excess, 0.0)
-        left, _, working = least_factor(
+        left = least_factor(
             problem, free, problem.rows[bounded], bounds[bounded], excess, demands.promises, demands.radius
         )
-        if left > ROUGH:
+        if left.factor > ROUGH:
             raise InfeasibleError("The promises to people leave no room for the bounds on covariances.")
-        demands.region.working = working
+        demands.region.working = left.working
     base = _within(demands)
     if base.objective > demands.budget * (1.0 + HAIR):
         raise InfeasibleError("The least loss under the other constraints exceeds the bound on the loss.")
@@ -73,29 +76,35 @@ def _within(demands: Demands) -> Solution:
 
 def solve_convex(demands: Demands, base: Solution) -> tuple[Problem, Solution, float | None]:
     """Return the problem with all rows, its solution, and the least factor where a covariance is minimised."""
-    bounds, factor = _least_bounds(demands, base)
+    least = paid = None
+    if np.any(demands.prices > 0):
+        paid = _paid(demands, base)
+        bounds, factor = np.minimum(demands.bounds, _paid_bounds(demands, paid)), None
+    else:
+        least = _least_promised(demands)
+        bounds, factor = _least_bounds(demands, base, least)
     task = demands.task
     promises, radius = demands.promises, demands.radius
     last = Region.of_promises(promises, radius, task.problem.rows.shape[1], demands.region.working)
     start = Start(base.theta, hessian=base.hessian)
     problem, solution = last.solve_written(task.problem.with_bounds(-bounds, bounds), start, task.accuracy)
-    return problem, solution, factor
+    if paid is not None:  # the last solution proves the loss at these covariances, not that they are worth it
+        solution = as_sure_as(solution, paid)
+    return problem, solution if least is None else least.as_sure(solution), factor
 
 
-def _least_bounds(demands: Demands, base: Solution) -> tuple[Array, float | None]:
+def _least_bounds(demands: Demands, base: Solution, promised: LeastFactor | None) -> tuple[Array, float | None]:
     """Return the bounds on all covariances, with those to be minimised at their least."""
     task = replace(demands.task, region=demands.region)
     bounds, rows = demands.bounds, task.problem.rows
-    if np.any(demands.prices > 0):
-        paid = _paid(demands, Prices(task, base, demands.prices), base)
-        return np.minimum(bounds, np.where(demands.prices > 0, np.abs(rows @ paid.theta), np.inf)), None
     if demands.least is None:
         return bounds, None
     constraint, unit, largest = demands.least
     counted = np.isfinite(unit)
     if not np.any(counted):
         return bounds, 1.0
-    least = _least_promised(demands, unit)
+    # Of what promises leave room for a little more, so that there is an inside.
+    least = 0.0 if promised is None else max(promised.factor * (1.0 + BINDING), HAIR)
     if not np.isfinite(demands.budget) and not demands.floors:
         return np.minimum(bounds, _times(least, unit)), least * largest
     task = replace(task, tol=min(task.tol, HAIR))  # a root search needs the losses better than its own accuracy
@@ -112,7 +121,7 @@ def _least_bounds(demands: Demands, base: Solution) -> tuple[Array, float | None
     return np.minimum(bounds, _times(t * far, unit)), t * far * largest
 
 
-def _paid(demands: Demands, prices: Prices, base: Solution) -> Solution:
+def _paid(demands: Demands, base: Solution) -> Solution:
     """Return the solution at the prices or, where the budget does not afford it, at the largest share that it does.
 
     With a multiplier ``mu`` of the budget, ``(1 + mu) L + price |cov|`` is minimised: the solution at a share
@@ -122,32 +131,39 @@ def _paid(demands: Demands, prices: Prices, base: Solution) -> Solution:
     def within(solution: Solution) -> bool:
         return solution.objective <= demands.budget * (1.0 + HAIR) and demands.performs(solution.scores)
 
+    prices = Prices(replace(demands.task, region=demands.region), base, demands.prices)
     best, low, high = prices.at(1.0), 0.0, 1.0
     if within(best):
         return best
-    best = base
+    best, beyond = base, best
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         here = prices.at(middle)
         if within(here):
             best, low = here, middle
         else:
-            high = middle
-    return best
+            beyond, high = here, middle
+    return as_sure_as(best, beyond)  # that the budget affords no more is shown by the point beyond it
 
 
 def afforded_bounds(demands: Demands, base: Solution) -> Array:
     """Return the bounds on covariances that the prices correspond to, (K,)."""
-    task = replace(demands.task, region=demands.region)
-    paid = _paid(demands, Prices(task, base, demands.prices), base)
-    return np.where(demands.prices > 0, np.abs(task.problem.rows @ paid.theta), np.inf)
+    return _paid_bounds(demands, _paid(demands, base))
 
 
-def _least_promised(demands: Demands, unit: Array) -> float:
-    """Return the least factor that promises and bounds leave room for."""
-    if demands.promises is None:
-        return 0.0
+def _paid_bounds(demands: Demands, paid: Solution) -> Array:
+    """Return the covariances that are charged for, as bounds."""
+    return np.where(demands.prices > 0, demands.task.problem.attained(paid.theta), np.inf)
+
+
+def _least_promised(demands: Demands) -> LeastFactor | None:
+    """Return the least factor that promises and bounds leave room for, None where nothing of that is asked."""
+    if demands.promises is None or demands.least is None:
+        return None
+    unit = demands.least[1]
     problem, counted = demands.task.problem, np.isfinite(unit)
+    if not np.any(counted):
+        return None
     asked = np.flatnonzero(counted | np.isfinite(demands.bounds))
     # A covariance that is bounded and minimised has two rows.
     fixed = asked[np.isfinite(demands.bounds[asked])]
@@ -155,20 +171,47 @@ def _least_promised(demands: Demands, unit: Array) -> float:
     A = problem.rows[np.concatenate([fixed, moving])]
     base = np.concatenate([demands.bounds[fixed], np.zeros(len(moving))])
     grows = np.concatenate([np.zeros(len(fixed)), unit[moving]])
-    factor, _, working = least_factor(problem, demands.free, A, base, grows, demands.promises, demands.radius)
-    demands.region.working = demands.region.working.joined(working)
-    return max(factor * (1.0 + BINDING), HAIR)  # a little more, so that there is an inside
+    found = least_factor(problem, demands.free, A, base, grows, demands.promises, demands.radius)
+    demands.region.working = demands.region.working.joined(found.working)
+    return found
 
 
 def _least_sum(demands: Demands, base: Solution, unit: Array) -> Array:
-    if demands.promises is not None or demands.floors:
-        other = "promises to people" if demands.promises is not None else "a PerformanceBound"
-        raise ValueError(f"LossBound(norm='sum') cannot be combined with {other}; use norm='max'.")
+    """Return bounds on the covariances of the least sum or, of those worth enough, of the one nearest to it found."""
     task = replace(demands.task, region=demands.region, tol=min(demands.task.tol, HAIR))
-    none = np.where(np.isfinite(unit), 0.0, np.inf)
-    zero = task.solve(task.problem.with_bounds(-none, none), Start(base.theta, hessian=base.hessian))
+    zero = None
+    if demands.promises is None:
+        none = np.where(np.isfinite(unit), 0.0, np.inf)
+        zero = task.solve(task.problem.with_bounds(-none, none), Start(base.theta, hessian=base.hessian))
     found = least_sum(task, base, zero, unit, demands.budget)
-    return np.where(np.isfinite(unit), np.abs(task.problem.rows @ found.theta), np.inf)
+    least, most = (np.where(np.isfinite(unit), task.problem.attained(s.theta), np.inf) for s in (found, base))
+    if demands.performs(found.scores):
+        return least
+    between = _Between(task, base, least, most)
+    return between.bounds(least_worthwhile(between, demands.performs))
+
+
+class _Between:
+    """The least losses under bounds from ``most``, the covariances of a start, at 1 to ``least`` at 0."""
+
+    def __init__(self, task: Task, start: Solution, least: Array, most: Array) -> None:
+        self.task, self.start, self.least, self.most = task, start, least, most
+
+    def bounds(self, t: float) -> Array:
+        """Return the bounds at ``t``."""
+        finite = np.isfinite(self.least)
+        rise = np.maximum(np.where(finite, self.most, 0.0) - np.where(finite, self.least, 0.0), 0.0)
+        return self.least + t * rise
+
+    def at(self, t: float) -> Solution:
+        """Return the solution at ``t``."""
+        bounds = self.bounds(t)
+        start = Start(self.start.theta, hessian=self.start.hessian)
+        return self.task.solve(self.task.problem.with_bounds(-bounds, bounds), start)
+
+    def trace(self, factors: Sequence[float]) -> Iterator[tuple[float, Solution]]:
+        """Yield several."""
+        return ((t, self.at(t)) for t in factors)
 
 
 def _times(t: float, unit: Array) -> Array:

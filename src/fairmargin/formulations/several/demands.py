@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.constraints import Constraint, CovarianceBound, IndividualLossBound, LossBound, PRuleBound
+from fairmargin.constraints import (
+    Constraint,
+    CovarianceBound,
+    CovariancePenalty,
+    IndividualLossBound,
+    LossBound,
+    PerformanceBound,
+    PRuleBound,
+)
 from fairmargin.formulations.individual import make_promises
 from fairmargin.formulations.loss import units
+from fairmargin.formulations.outcome import loss_increase
 from fairmargin.formulations.performance import Floor
-from fairmargin.formulations.promises import PromisesInMemory
+from fairmargin.formulations.promises import Promises, PromisesInMemory
 from fairmargin.formulations.region import Region
 from fairmargin.formulations.task import Task
 from fairmargin.notions import Compared, get_notion
-from fairmargin.penalty import CovariancePenalty
-from fairmargin.performance import PerformanceBound
 from fairmargin.problem import Solution
 from fairmargin.several import Several, SeveralNotions
 
-__all__ = ["Demands"]
+__all__ = ["Demands", "RuleSearch"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+
+class RuleSearch(Protocol):
+    """Finds classifiers that keep rules on decisions, and judges them."""
+
+    def search(self, demands: Demands, base: Solution) -> Any:
+        """Return the outcome of the most accurate classifier found; raise ``InfeasibleError`` if there is none."""
+
+    def measure(self, rule: PRuleBound, solution: Solution) -> tuple[float, float, float]:
+        """Return what the decisions miss a rule by, their p in percent, and their largest difference."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +60,11 @@ class Demands:
         Of the rows of the task.
     afforded : (K,), optional
         Bounds on covariances that prices correspond to, where something else than loss and price is minimised.
+    promise : callable
+        ``promise(constraint, task, free)`` returns what is promised to whom, wherever the rows are, and the largest
+        ``||w||``.
+    searched : RuleSearch, optional
+        Finds classifiers that keep rules where the rows are not in memory.
     """
 
     asked: Several
@@ -49,13 +72,17 @@ class Demands:
     free: Solution
     notions: SeveralNotions
     afforded: Array | None = None
-    _promised: dict[int, tuple[PromisesInMemory, float]] = field(default_factory=dict, compare=False)
+    promise: Callable[[IndividualLossBound, Task, Solution], tuple[Any, float]] = make_promises
+    searched: RuleSearch | None = None
+    _promised: dict[int, tuple[Promises, float]] = field(default_factory=dict, compare=False)
 
     def without(self, k: int) -> Demands | None:
         """Return the demands without one of the constraints; None if there is no other."""
         rest = tuple(c for j, c in enumerate(self.asked.constraints) if j != k)
         afforded = None if isinstance(self.asked.constraints[k], CovariancePenalty) else self.afforded
-        return Demands(Several(rest), self.task, self.free, self.notions, afforded) if rest else None
+        if not rest:
+            return None
+        return Demands(Several(rest), self.task, self.free, self.notions, afforded, self.promise, self.searched)
 
     def columns(self, constraint: Constraint) -> Mask:
         """Return which rows of the task belong to the notion of a constraint, (K,)."""
@@ -97,14 +124,14 @@ class Demands:
             price += np.where(self.columns(c), self.task.columns.repeated(c.prices(self.task.sensitive)), 0.0)
         return price
 
-    def promised(self, constraint: IndividualLossBound) -> tuple[PromisesInMemory, float]:
+    def promised(self, constraint: IndividualLossBound) -> tuple[Any, float]:
         """Return what one constraint promises, and the largest norm that it allows."""
         if id(constraint) not in self._promised:
-            self._promised[id(constraint)] = make_promises(constraint, self.task, self.free)
+            self._promised[id(constraint)] = self.promise(constraint, self.task, self.free)
         return self._promised[id(constraint)]
 
     @cached_property
-    def promises(self) -> PromisesInMemory | None:
+    def promises(self) -> Any:
         """All promises, None without any."""
         each = [self.promised(c)[0] for c in self.asked.of(IndividualLossBound)]
         return reduce(PromisesInMemory.and_these, each) if each else None
@@ -114,10 +141,13 @@ class Demands:
         """The largest norm of the coefficients."""
         return min((self.promised(c)[1] for c in self.asked.of(IndividualLossBound)), default=np.inf)
 
-    @property
+    @cached_property
     def budget(self) -> float:
-        """The largest objective."""
-        return min(((1.0 + c.gamma) * self.free.objective for c in self.asked.of(LossBound)), default=np.inf)
+        """The largest objective; raises where a share of the least one means nothing."""
+        best = self.free.objective
+        if self.asked.of(LossBound):
+            loss_increase(best, best, self.task.problem)
+        return min(((1.0 + c.gamma) * best for c in self.asked.of(LossBound)), default=np.inf)
 
     @cached_property
     def floors(self) -> list[Floor]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairmargin.plain_state import PlainState
+
 __all__ = ["ConstraintRecord"]
 
 
 @dataclass(frozen=True)
-class ConstraintRecord:
+class ConstraintRecord(PlainState):
     """How one of several constraints is kept by the fitted classifier, on the people trained on.
 
     Attributes

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmargin.exceptions import InfeasibleError
+from fairmargin.formatting import with_article
 from fairmargin.formulations.prule import PRuleOutcome
 from fairmargin.formulations.prule.families import unconstrained_candidate
 from fairmargin.formulations.prule.judge import Cut, Judge, make_judge
@@ -20,10 +21,13 @@ from fairmargin.formulations.prule.outcome import make_outcome
 from fairmargin.formulations.prule.search import Found, find_classifier
 from fairmargin.formulations.several.budget import cuts_within
 from fairmargin.formulations.several.demands import Demands
+from fairmargin.formulations.task import Task
+from fairmargin.formulations.ties import without_rounding
 from fairmargin.problem import Solution
+from fairmargin.ranking import Ranking
 from fairmargin.tolerances import HAIR
 
-__all__ = ["JointJudge", "solve_rules"]
+__all__ = ["JointJudge", "make_joint", "solve_rules"]
 
 Array = NDArray[np.float64]
 
@@ -70,31 +74,53 @@ class JointJudge(Judge):
 
     def look(self, found: Solution, floor: float = 0.0) -> tuple[Cut | None, float]:
         """Return the best allowed cut that keeps all rules, and the accuracy of the best allowed one without them."""
-        scores = found.scores
-        least, most = self.thresholds(found)
+        scores = without_rounding(found.scores)
         if not self.may_cut:
-            keeps = least <= 0.0 <= most and self.keeps(scores) and not self.is_constant(scores)
+            keeps = self.may_stay(found) and not self.is_constant(scores)
             return (Cut(self.people.accuracy(scores >= 0), 0.0) if keeps else None), 1.0
         ranking = self.people.rank(scores)
+        allowed, thresholds = self._allowed_cuts(found, ranking)
+        ceiling = float(ranking.accuracy[allowed].max(initial=0.0))
+        cuts = self._that_keep(ranking, scores, allowed[ranking.accuracy[allowed] >= floor])
+        if not len(cuts):
+            return None, ceiling
+        best = cuts[ranking.accuracy[cuts] >= ranking.accuracy[cuts].max() - HAIR]
+        nearest = best[int(np.argmin(np.abs(thresholds[best])))]
+        return Cut(float(ranking.accuracy[nearest]), float(thresholds[nearest])), ceiling
+
+    def cuts(self, found: Solution, ranking: Ranking) -> tuple[NDArray[np.intp], Array]:
+        """Return the cuts that keep all rules and everything else, ascending, and the threshold of each."""
+        allowed, thresholds = self._allowed_cuts(found, ranking)
+        cuts = self._that_keep(ranking, without_rounding(found.scores), allowed)
+        return cuts, thresholds[cuts]
+
+    def _allowed_cuts(self, found: Solution, ranking: Ranking) -> tuple[NDArray[np.intp], Array]:
+        """Return the cuts that bounds and promises allow, and the thresholds of all cuts."""
+        least, most = self.thresholds(found)
         cuts = np.arange(len(ranking.accuracy))
         thresholds = np.clip(ranking.thresholds(cuts), *_open(least, most))
         last = ranking.accepted - 1
         # A threshold at an end of what is allowed may still divide the same people.
         divides = (thresholds <= ranking.scores[last]) & (thresholds > ranking.scores[last + 1])
-        cuts = cuts[divides & (least <= most)]
-        ceiling = float(ranking.accuracy[cuts].max(initial=0.0))
-        cuts = cuts[ranking.accuracy[cuts] >= floor]
+        return cuts[divides & (least <= most)], thresholds
+
+    def _that_keep(self, ranking: Ranking, scores: Array, cuts: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return those of some cuts that keep all rules and are worth enough."""
         for part in self.parts:
             if len(cuts):
                 cuts = cuts[part.levels(part.people.rank(scores), cuts) >= part.rule.level]
         assert self.demands is not None
         for one in self.demands.floors:
             cuts = cuts[one.at_cuts(ranking, scores)[cuts] >= one.least]
-        if not len(cuts):
-            return None, ceiling
-        best = cuts[ranking.accuracy[cuts] >= ranking.accuracy[cuts].max() - HAIR]
-        nearest = best[int(np.argmin(np.abs(thresholds[best])))]
-        return Cut(float(ranking.accuracy[nearest]), float(thresholds[nearest])), ceiling
+        return cuts
+
+    def may_stay(self, found: Solution) -> bool:
+        """Whether a classifier keeps all rules and everything else as it is."""
+        return self._is_allowed(found) and self.keeps(without_rounding(found.scores))
+
+    def _is_allowed(self, found: Solution) -> bool:
+        least, most = self.thresholds(found)
+        return least <= 0.0 <= most
 
     def measures(self, scores: Array) -> tuple[float, float]:
         """Return those of the first rule, under its notion."""
@@ -179,8 +205,8 @@ def _open(least: float, most: float) -> tuple[float, float]:
     return least, max(least, most)
 
 
-def solve_rules(demands: Demands, base: Solution) -> PRuleOutcome:
-    """Return the most accurate classifier found that keeps all rules; ``base`` has the least loss in the region."""
+def make_joint(demands: Demands, base: Solution) -> tuple[Task, JointJudge, Solution]:
+    """Return the task to search on, the judge of all rules, and the least loss within the region, to start at."""
     rules = demands.rules
     task = replace(demands.part(rules), region=demands.region)
     parts = tuple(make_judge(rule, demands.part([rule])) for rule in rules)
@@ -189,16 +215,23 @@ def solve_rules(demands: Demands, base: Solution) -> PRuleOutcome:
     places = tuple(place[np.any(columns, axis=0)] for place in columns)
     judge = JointJudge(whole.people, whole.rule, whole.may_cut, whole.smooth_below, parts, places, demands)
     base = replace(base, multipliers=np.zeros(task.problem.n_rows), scores=task.problem.design.matvec(base.theta))
-    best = find_classifier(task, judge, base, rules[0].path)
+    return task, judge, base
+
+
+def solve_rules(demands: Demands, base: Solution) -> PRuleOutcome:
+    """Return the most accurate classifier found that keeps all rules; ``base`` has the least loss in the region."""
+    task, judge, base = make_joint(demands, base)
+    best = find_classifier(task, judge, base, demands.rules[0].path)
     constant = judge.constant_cut(base)
     if constant is not None and (best is None or best.accuracy < constant.accuracy):
         best = Found(unconstrained_candidate(base), constant)
     if best is None:
         raise InfeasibleError(
-            f"No classifier found that satisfies the other constraints reaches {_told(parts)} on the training data."
+            f"No classifier found that satisfies the other constraints reaches {_told(judge.parts)} on the training "
+            "data."
         )
     return make_outcome(task, judge, best, base)
 
 
 def _told(parts: tuple[Judge, ...]) -> str:
-    return " and ".join(f"a {part.rule.text}" for part in parts)
+    return " and ".join(with_article(part.rule.text) for part in parts)

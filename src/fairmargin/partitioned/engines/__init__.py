@@ -12,6 +12,8 @@ from fairmargin.partitioned.engines.local import LocalEngine
 
 __all__ = ["LocalEngine", "current_client", "engine_for"]
 
+_PORTS = {"dask": 8786, "spark": 7077}  # of a scheduler or master that was started without naming one
+
 
 def engine_for(engine: Any = None) -> Engine:
     """Return an engine of what a user may give for one.
@@ -71,17 +73,19 @@ def _library(engine: Any) -> str | None:
 
 def _of_text(text: str) -> Engine:
     threads = re.fullmatch(r"local(?:\[(\d+|\*)\])?", text)
-    if threads:
+    if threads and threads[1] != "0":
         return LocalEngine(int(threads[1]) if threads[1] not in (None, "*") else None)
-    cluster = re.fullmatch(r"(dask|spark)://([^\s/:]+:\d+)/?", text)
+    cluster = re.fullmatch(r"(dask|spark)://([^\s/:]+)(?::(\d+))?/?", text)
     if cluster is None:
         raise EngineError(
-            f"Unknown engine {text!r}: use local, dask://host:port (8786 by default) or spark://host:port (7077)."
+            f"Unknown engine {text!r}: use local, local[3] for three threads, dask://host:port (8786 by default) or "
+            "spark://host:port (7077)."
         )
+    address = f"{cluster[2]}:{cluster[3] or _PORTS[cluster[1]]}"
     if cluster[1] == "dask":
         from fairmargin.partitioned.engines import dask
 
-        return dask.DaskEngine(dask.connect(cluster[2]), owned=True)
+        return dask.DaskEngine(dask.connect(address), owned=True)
     from fairmargin.partitioned.engines import spark
 
-    return spark.connect(cluster[2])
+    return spark.connect(address)

@@ -8,7 +8,6 @@ import threading
 from types import TracebackType
 from typing import Any
 
-import scipy.linalg  # noqa: F401  (loads the libraries that the controller below is to find)
 from threadpoolctl import ThreadpoolController
 
 __all__ = ["one_blas_thread"]

@@ -90,6 +90,11 @@ class DaskEngine:
         return f"at {scheduler.address}" if scheduler is not None else "of the client"
 
     def _no_workers(self) -> str:
+        if self._workers():
+            return (
+                f"The workers of the Dask scheduler {self._where()} have been paused for lack of memory for "
+                f"{_WORKERS:.0f} s: give them more, or write the data with smaller row groups."
+            )
         return f"The Dask scheduler {self._where()} has had no workers for {_WORKERS:.0f} s: start `dask worker`s."
 
     def reduce(
@@ -122,9 +127,12 @@ class DaskEngine:
             with contextlib.suppress(Exception):  # a cluster that is gone has nothing to cancel
                 self._client.cancel([future for _, future in running])
 
+    def _workers(self) -> list[dict[str, Any]]:
+        return list(self._client.scheduler_info(n_workers=-1)["workers"].values())
+
     def _threads(self) -> int:
-        info = self._client.scheduler_info(n_workers=-1)
-        return sum(worker["nthreads"] for worker in info["workers"].values())
+        """Return how many tasks can run at once; workers that are short of memory pause."""
+        return sum(worker["nthreads"] for worker in self._workers() if worker["status"] == "running")
 
     def _submit(self, function: Callable[[Partition], R], partition: Partition) -> distributed.Future:
         # Frames are computed by the cluster and handed to the task; other partitions are read by the task itself.
@@ -138,10 +146,11 @@ class DaskEngine:
 
         waited_since = time.monotonic()
         while True:
+            done = future.done()  # asked before the wait: a task may end just when the wait does
             try:
-                return future.result(timeout=_CONNECTING)
+                return future.result(timeout=None if done else _CONNECTING)
             except TimeoutError:
-                if future.done():
+                if done:
                     raise  # the function's own
                 if self._threads():
                     waited_since = time.monotonic()

@@ -23,11 +23,19 @@ class Nothing(enum.Enum):
 
 
 def run(function: Callable[[Partition], R], partition: Partition) -> R | Nothing:
-    """Call the function with one BLAS thread, unless there are no rows."""
+    """Call the function with one BLAS thread, unless there are no rows.
+
+    An error in one of several row groups that are read together names that row group.
+    """
     if partition.rows == 0:
         return Nothing.NOTHING
     with one_blas_thread:
-        return function(partition)
+        try:
+            return function(partition)
+        except DataError:
+            for part in getattr(partition, "row_groups", ()):
+                function(part)
+            raise
 
 
 def fold(

@@ -72,7 +72,7 @@ def connect(address: str) -> SparkEngine:
         if is_stopped():
             session.stop()
         else:
-            session.sparkContext.setLogLevel("ERROR")  # what went wrong is said by our own errors
+            session.sparkContext.setLogLevel("ERROR")  # errors of this package say what went wrong
     return SparkEngine(session, owned=True)
 
 
@@ -123,6 +123,8 @@ class SparkEngine:
             raise EngineError(
                 "A Spark Connect session cannot be used; give a classic SparkSession, or spark://host:port."
             ) from None
+        if self._context._jsc is None:
+            raise EngineError("The Spark session was stopped; make a new one, and read the frame anew.")
         try:
             self._check()
         except BaseException:
@@ -213,9 +215,12 @@ class SparkEngine:
                 if self._executors():
                     alive = time.monotonic()
                 elif time.monotonic() - alive > _EXECUTORS:
+                    with uninterrupted():
+                        memory = self._context.getConf().get("spark.executor.memory", "1g")
                     raise EngineError(
                         f"The Spark master {self._context.master} has had no executor for this application for "
-                        f"{_EXECUTORS:.0f} s: start workers, or free cores and memory of theirs."
+                        f"{_EXECUTORS:.0f} s: start workers, or free cores and memory of theirs. An executor takes "
+                        f"{memory} (spark.executor.memory of the session or of spark-defaults.conf)."
                     ) from None
             except Exception as error:  # Py4J's and PySpark's have no common class
                 raise _explained(error, place) from None
@@ -289,6 +294,12 @@ def _explained(error: Exception, place: str) -> EngineError:
             "The Spark executors have another version of Python than this process: set PYSPARK_PYTHON to one of the "
             "same version."
         )
+    differs = re.search(r"reading file (\S+)\. Data type mismatches .*? column \[(.*?)\]\. (.*?)\. SQLSTATE", text)
+    if differs:
+        return EngineError(
+            f"The column {differs[2]!r} of {differs[1]} has another type than in other files ({differs[3]}); write "
+            "it with the same type in all files."
+        )
     if any(words in text for words in ("MemoryError", "ExecutorLostFailure", "exited unexpectedly")):
         return EngineError(
             f"Several Spark executors died one after the other at {place}: most likely they ran out of memory. "
@@ -300,6 +311,6 @@ def _explained(error: Exception, place: str) -> EngineError:
 def _reason(error: Exception) -> str:
     """Return the last line of an error's text that names one, as a sentence: Java's have hundreds of lines."""
     text = str(error)
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip().removeprefix("Caused by: ") for line in text.splitlines()]
     named = [line for line in lines if re.search("Error|Exception", line) and not line.startswith("at ")]
     return shorten((named or lines or [type(error).__name__])[-1], 300).rstrip(".") + "."

@@ -62,6 +62,10 @@ class Piece:
         )
         return f"{self.version.file.name}, {groups}"
 
+    def alone(self, k: int) -> Piece:
+        """Return one of its row groups."""
+        return Piece(self.version, k, k + 1, footer(self.version).row_group(k).num_rows, self.keys)
+
     def load(self, columns: Sequence[str]) -> pyarrow.Table:
         """Read the columns; see ``Partition.load``."""
         from pyarrow import parquet, types
@@ -77,8 +81,11 @@ class Piece:
         system, path = filesystem(self.version.file.address)
         try:
             with system.open_input_file(path) as stream:
-                file = parquet.ParquetFile(stream, metadata=metadata, read_dictionary=text)
+                how = {"read_dictionary": text, "page_checksum_verification": True}
+                file = parquet.ParquetFile(stream, metadata=metadata, **how)
                 table = file.read_row_groups(range(self.first, self.end), columns=stored, use_threads=False)
+        except MemoryError:  # pyarrow's are among these, and engines say what to do
+            raise
         except Exception as error:  # pyarrow has many; none of them is ours
             self.version.check()  # the likely reason
             raise DataFileError(f"{self.place} cannot be read: {shorten(error, 200)}.") from None
@@ -102,6 +109,12 @@ class ParquetPartition:
     def rows(self) -> int:
         """Number of rows, from the footers."""
         return sum(piece.rows for piece in self.pieces)
+
+    @property
+    def row_groups(self) -> list[ParquetPartition]:
+        """Each row group as a partition of its own; none where there is one only."""
+        found = [piece.alone(k) for piece in self.pieces for k in range(piece.first, piece.end)]
+        return [ParquetPartition((piece,)) for piece in found] if len(found) > 1 else []
 
     def load(self, columns: Sequence[str]) -> pyarrow.Table:
         """Read the columns; see ``Partition.load``."""
@@ -205,6 +218,13 @@ def _with_keys(table: pyarrow.Table, keys: Sequence[Key], rows: int) -> pyarrow.
     return table
 
 
+def _said(kind: pyarrow.DataType) -> str:
+    """Return a type in words: text is coded, whatever it was."""
+    import pyarrow
+
+    return "text" if pyarrow.types.is_dictionary(kind) else str(kind)
+
+
 def _common_schema(versions: Sequence[Stamp], keys: Sequence[Key]) -> pyarrow.Schema:
     """Return the columns of all files; raise an error that names file and column where they differ."""
     import pyarrow
@@ -222,7 +242,10 @@ def _common_schema(versions: Sequence[Stamp], keys: Sequence[Key]) -> pyarrow.Sc
         for column in first.names:
             before, now = first.field(column).type, schema.field(column).type
             if now != before:
-                raise DataError(f"Column {shorten(column)!r} is {now} in {name} but {before} in {first_name}.")
+                raise DataError(
+                    f"Column {shorten(column)!r} is {_said(now)} in {name} but {_said(before)} in {first_name}; "
+                    "write it with the same type in all files."
+                )
     for key in keys:
         if key.name in first.names:
             raise DataError(f"{first_name} has a column {shorten(key.name)!r}, and its folder names one too.")

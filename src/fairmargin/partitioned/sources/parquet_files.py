@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import posixpath
+import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -91,17 +92,18 @@ def find_files(text: str | Path) -> list[Located]:
     text = str(text)
     system, path = filesystem(text)
     prefix = text.split("://")[0].replace("s3a", "s3") + "://" if "://" in text else ""
-    if any(mark in path for mark in "*?[") and system.get_file_info(path).type == fs.FileType.NotFound:
-        base = posixpath.dirname(path[: min(path.find(mark) for mark in "*?[" if mark in path)])
+    kind = system.get_file_info(path).type
+    if kind == fs.FileType.File:
+        return [Located(prefix + path)]
+    if kind == fs.FileType.NotFound:
+        wildcard = re.search(r"[*?[]", path)
+        if wildcard is None:
+            raise DataError(f"There is no file or folder {shorten(text, 200)!r}.")
+        base = posixpath.dirname(path[: wildcard.start()])
         found = [p for p in _below(system, base) if _matches(p, path)]
         if not found:
             raise DataError(f"No file matches {shorten(text, 200)!r}.")
         return _located(found, base, prefix)
-    info = system.get_file_info(path)
-    if info.type == fs.FileType.NotFound:
-        raise DataError(f"There is no file or folder {shorten(text, 200)!r}.")
-    if info.type == fs.FileType.File:
-        return [Located(prefix + path)]
     found = list(_below(system, path))
     if not found:
         raise DataError(f"The folder {shorten(text, 200)!r} has no Parquet files.")

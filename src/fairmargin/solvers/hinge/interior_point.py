@@ -64,6 +64,9 @@ class _Rows:
     has_upper: NDArray[np.bool_]
 
 
+_REFINEMENTS = 2  # of each linear system: the second removes the rounding of the first
+
+
 def solve_interior_point(
     problem: Problem, *, start: Start | None = None, accuracy: Accuracy | None = None
 ) -> Solution:
@@ -77,28 +80,29 @@ def solve_interior_point(
     scores = scaled.design.matvec(point.theta)
     best: Solution | None = None
     stalled = 0
-    ending: Status = "iteration limit"
     for n_iter in range(accuracy.max_iter + 1):
         # 1. Test, with the multipliers that belong to these dual variables.
         sums = problem.dual_sums(scores, unit * point.alpha)
         here = _certified(problem, rows, point, scores, sums, unit, accuracy.tol, n_iter)
-        error, least = _error(here), np.inf if best is None else _error(best)
         # Far from the optimum neither gap nor violation says much: patience begins where the gap does.
-        stalled = stalled + 1 if here.certificate.gap < NEAR and error >= least else 0
-        if best is None or error < least:
+        is_better = best is None or _error(here) < _error(best)
+        stalled = stalled + 1 if here.certificate.gap < NEAR and not is_better else 0
+        if best is None or is_better:
             best = here
-        if best.certificate.status == "solved" or n_iter == accuracy.max_iter:
-            break
+        if best.certificate.status == "solved":
+            return best
+        if n_iter == accuracy.max_iter:
+            return _ended(best, "iteration limit", n_iter)
         # 2. Step: predictor, centring, corrector.
         step = _step_or_none(scaled, rows, point, scores, sums.pull / unit)
         if step is None or stalled > PATIENCE:
-            ending = "inaccurate"
-            break
+            return _ended(best, "inaccurate", n_iter)
         point, scores = step
-    assert best is not None
-    if best.certificate.status == "solved":
-        return best
-    return replace(best, certificate=replace(best.certificate, status=ending, n_iter=n_iter))
+    raise AssertionError("the loop returns")
+
+
+def _ended(best: Solution, status: Status, n_iter: int) -> Solution:
+    return replace(best, certificate=replace(best.certificate, status=status, n_iter=n_iter))
 
 
 def _corner(problem: Problem) -> float | Array:
@@ -175,7 +179,7 @@ def _iterate(problem: Problem, rows: _Rows, at: _Point, scores: Array, pull: Arr
     c, y = problem.weight, problem.y
     D = 1.0 / (at.s / at.alpha + at.xi / at.beta)
     H = problem.design.sandwich(D) + np.diag(problem.ridge)
-    system = _System(problem, rows, at, Factor(H), D)
+    system = _System(problem, rows, at, H, D)
     missed = y * scores + at.xi - _corner(problem) - at.s
     dual = problem.penalty_gradient(at.theta) - pull + rows.A_range.T @ (at.up - at.down) + rows.A_equal.T @ at.equal
     n_pairs = 2 * len(c) + rows.has_upper.sum() + rows.has_lower.sum()
@@ -211,16 +215,33 @@ class _Step:
 class _System:
     """The factored Newton system at one point, solved for several right-hand sides."""
 
-    def __init__(self, problem: Problem, rows: _Rows, at: _Point, factor: Factor, D: Array) -> None:
-        self.problem, self.rows, self.at, self.factor, self.D = problem, rows, at, factor, D
+    def __init__(self, problem: Problem, rows: _Rows, at: _Point, H: Array, D: Array) -> None:
+        self.problem, self.rows, self.at, self.H, self.D = problem, rows, at, H, D
+        self.factor = Factor(H)
         self.stiffness = np.maximum(at.up / at.room_up + at.down / at.room_down, TINY)
         self.A = np.vstack([rows.A_range, rows.A_equal])
-        self.lifted = factor.solve(self.A.T)
+        self.lifted = self.factor.solve(self.A.T)
         schur = self.A @ self.lifted
         k = len(self.stiffness)
         self.give = np.zeros(len(self.A))
         self.give[:k] = 1.0 / self.stiffness
         self.schur = Factor(schur + np.diag(self.give)) if len(self.A) else None
+
+    def _solve_reduced(self, right: Array, off: Array) -> tuple[Array, Array]:
+        """Solve ``H theta + A' nu = right`` and ``A theta - give nu = -off``.
+
+        Towards the end entries of ``H`` differ by twenty powers of ten, and its factor is that of a shifted matrix:
+        what the solution misses the equations by is solved for again.
+        """
+        theta, nu = np.zeros(len(self.H)), np.zeros(len(self.A))
+        for _ in range(1 + _REFINEMENTS):
+            short = right - self.H @ theta - nu @ self.A
+            step = self.factor.solve(short)
+            if self.schur is not None:
+                more = self.schur.solve(self.A @ (theta + step) - self.give * nu + off)
+                step, nu = step - self.lifted @ more, nu + more
+            theta = theta + step
+        return theta, nu
 
     def solve(self, dual: Array, missed: Array, t_s: Array, t_xi: Array, t_up: Array, t_down: Array) -> _Step:
         """Return the step for the residuals and the complementarity targets ``t``."""
@@ -232,11 +253,7 @@ class _System:
         off_down = np.where(rows.has_lower, value - at.room_down - rows.lower, 0.0)
         h = (t_up + at.up * off_up) / at.room_up - (t_down - at.down * off_down) / at.room_down
         off_equal = rows.A_equal @ at.theta - rows.target
-        theta = self.factor.solve(right)
-        nu = np.zeros(len(self.A))
-        if self.schur is not None:
-            nu = self.schur.solve(self.A @ theta + np.concatenate([self.give[: len(h)] * h, off_equal]))
-            theta = theta - self.lifted @ nu
+        theta, nu = self._solve_reduced(right, np.concatenate([self.give[: len(h)] * h, off_equal]))
         scores = self.problem.design.matvec(theta)
         alpha = self.D * (a - e - missed - y * scores)
         moved = rows.A_range @ theta

@@ -60,7 +60,7 @@ def _write(problem: Problem) -> tuple[dict[str, Any], float, Array]:
     tilt = np.zeros(p) if problem.tilt is None else problem.tilt / size
     program = {
         "c": np.concatenate([tilt, problem.weight]) / unit,
-        "A_ub": sp.vstack([sp.hstack([signed, -sp.eye_array(n)]), _pad(ranges, n)]).tocsr(),
+        "A_ub": sp.vstack([sp.hstack([signed, -sp.identity(n, format="csr")]), _pad(ranges, n)]).tocsr(),
         "b_ub": np.concatenate([-np.ones(n), upper[above], -lower[below]]),
         "A_eq": _pad(sp.csr_matrix(rows[equal]), n),
         "b_eq": lower[equal],

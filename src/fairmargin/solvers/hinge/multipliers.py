@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from fairmargin.losses import Loss, SmoothedHingeLoss
 from fairmargin.problem import Problem, Solution
 from fairmargin.solvers.contract import Accuracy, Start
+from fairmargin.solvers.curvature import is_well_conditioned
 from fairmargin.solvers.hinge.envelope import HingeEnvelope
 from fairmargin.solvers.hinge.near_margin import find_crossed, find_near, reach_of_warm_start, restrict
 from fairmargin.solvers.hinge.piecewise import COARSE, LEAST_WIDTH, SHRINK, PiecewiseProblem, inner_tolerance
@@ -58,22 +59,22 @@ class _Rounds:
 def solve_multipliers(problem: Problem, *, start: Start | None = None, accuracy: Accuracy | None = None) -> Solution:
     """Solve a problem with the hinge loss to the duality gap asked for.
 
-    Two rounds with a wide corner see all rows. Further ones see only the rows within a reach of the margin: the
-    others' losses are straight, which leaves a linear term. If rows turn out to have crossed, the certificate on all
-    rows shows it: a few join those near the margin; for more the reach grows.
+    Two rounds with a wide corner see all rows, in single precision if they can. Further ones see only the rows within
+    a reach of the margin: the others' losses are straight, which leaves a linear term. If rows turn out to have
+    crossed, the certificate on all rows shows it: a few join those near the margin; for more the reach grows.
     """
     if problem.loss.name != "hinge":
         raise ValueError(f"The method of multipliers is for the hinge loss, not the {problem.loss.name} loss.")
     accuracy = Accuracy() if accuracy is None else accuracy
-    known = _known(problem, start, accuracy)
+    scores = None if start is None or start.alpha is None else problem.design.matvec(start.theta)
+    known = _known(problem, start, scores, accuracy)
     if known is not None:
         return known
-    state, margins, reach = _begin(problem, start, accuracy)
+    state, margins, reach = _begin(problem, start, scores, accuracy)
     joined = np.empty(0, dtype=np.intp)
     while True:
         near = find_near(margins, reach, problem.design.shape[1], joined)
-        is_most = len(near) > 0.7 * len(margins) or len(near) < problem.design.shape[1]
-        if is_most or state.n_iter >= accuracy.max_iter:
+        if not _is_worthwhile(near, problem) or state.n_iter >= accuracy.max_iter:
             return _finish(problem, state, accuracy)
         before = replace(state)
         solution = _solve_near(problem, state, near, margins, accuracy)
@@ -89,12 +90,23 @@ def solve_multipliers(problem: Problem, *, start: Start | None = None, accuracy:
             state.width = max(state.width, _WARM_WIDTH)
 
 
-def _known(problem: Problem, start: Start | None, accuracy: Accuracy) -> Solution | None:
+def _is_worthwhile(near: Index, problem: Problem) -> bool:
+    """Whether leaving the other rows out saves much, and the rows near the margin are enough to tell a solution."""
+    n, p = problem.design.shape
+    return p <= len(near) <= 0.7 * n
+
+
+def _known(problem: Problem, start: Start | None, scores: Array | None, accuracy: Accuracy) -> Solution | None:
     """Return a start that knows its dual variables as a solution, if it is one already."""
-    if start is None or start.alpha is None:
+    if start is None or start.alpha is None or scores is None:
         return None
     multipliers = np.zeros(problem.n_rows) if start.multipliers is None else start.multipliers
-    scores, alpha = problem.design.matvec(start.theta), np.clip(start.alpha, 0.0, problem.weight)
+    alpha = np.clip(start.alpha, 0.0, problem.weight)
+    short = 1.0 - problem.y * scores
+    loss = float(problem.weight @ np.maximum(short, 0.0))
+    # The gap is at least what Fenchel's inequality leaves in each row: where that is too much, no pass is needed.
+    if loss - float(alpha @ short) > accuracy.tol * problem.gap_unit(loss + problem.penalty(start.theta)):
+        return None
     sums = problem.dual_sums(scores, alpha)
     proof = problem.certify(start.theta, multipliers, scores, sums, tol=accuracy.tol, n_iter=max(1, start.n_iter))
     if proof.status != "solved":
@@ -111,20 +123,36 @@ def _join(problem: Problem, solution: Solution | None, margins: Array, near: Ind
     return np.empty(0, dtype=np.intp)
 
 
-def _begin(problem: Problem, start: Start | None, accuracy: Accuracy) -> tuple[_Rounds, Array, float]:
+def _begin(
+    problem: Problem, start: Start | None, scores: Array | None, accuracy: Accuracy
+) -> tuple[_Rounds, Array, float]:
     """Return the state, margins and reach to go on from: after rounds on all rows, or at a start that knows ``a``."""
-    if start is None or start.alpha is None:
+    if start is None or start.alpha is None or scores is None:
         state = _Rounds(start, None, FIRST_WIDTH)
-        wide = _rounds(problem, state, max(accuracy.tol, COARSE), accuracy.max_iter, _NARROW)
-        return state, problem.y * wide.scores, _REACH
+        return state, problem.y * _wide_rounds(problem, state, accuracy).scores, _REACH
     state = _Rounds(Start(start.theta, start.multipliers), start.alpha / problem.weight, _WARM_WIDTH)
-    margins = problem.y * problem.design.matvec(start.theta)
+    margins = problem.y * scores
     reach = reach_of_warm_start(problem, margins)
     least = reach / _REACH_WIDTHS
     if least < _WARM_WIDTH * SHRINK:  # many are so near that they must be sorted first
         found = _fast_rounds(problem, state, accuracy.tol, accuracy.max_iter, least)
         margins, reach = (margins, np.inf) if found is None else (problem.y * found.scores, reach)
     return state, margins, reach
+
+
+def _wide_rounds(problem: Problem, state: _Rounds, accuracy: Accuracy) -> Solution:
+    """Do the first rounds, on all rows: in single precision where that is accurate, since they are rough anyway."""
+    how = max(accuracy.tol, COARSE), accuracy.max_iter, _NARROW
+    start, twin = state.start, None
+    if start is not None and is_well_conditioned(start.hessian):
+        twin = replace(problem, loss=SmoothedHingeLoss(FIRST_WIDTH)).single()
+    if twin is not None:
+        found = _rounds(replace(twin, loss=problem.loss), state, *how)
+        if np.isfinite(state.gap) and state.dual is not None:
+            state.dual = state.dual.astype(float)
+            return found
+        state.start, state.dual, state.width, state.gap = start, None, FIRST_WIDTH, np.inf
+    return _rounds(problem, state, *how)
 
 
 def _solve_near(problem: Problem, state: _Rounds, near: Index, margins: Array, accuracy: Accuracy) -> Solution | None:

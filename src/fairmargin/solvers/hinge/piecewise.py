@@ -24,7 +24,7 @@ __all__ = ["COARSE", "LEAST_WIDTH", "SHRINK", "PiecewiseProblem", "inner_toleran
 Array = NDArray[np.float64]
 
 SHRINK = 0.2  # of the width, per round
-LEAST_WIDTH = 1e-10
+LEAST_WIDTH = 1e-10  # of a corner: narrower ones are lost in the rounding of margins of order 1
 COARSE = 1e-3  # gap of the first rounds; with rounds ten times rougher the dual variables hardly get better
 _COPIED = 300_000  # entries of X up to which signed rows are worth a copy
 
@@ -136,7 +136,6 @@ class PiecewiseProblem:
         problem = self.problem
         feasible = problem.is_feasible(theta)
         damping, stuck = LEAST_SHIFT, 0
-        here = np.arange(len(theta))
         for n_iter in range(max_iter + 1):
             u = a + (1.0 - margins) / width
             slope = np.minimum(np.maximum(u, 0.0), 1.0)
@@ -145,9 +144,9 @@ class PiecewiseProblem:
                 return _Point(theta, multipliers, slope, gradient, n_iter)
             if n_iter == max_iter or stuck >= PATIENCE:
                 break
-            bent = np.flatnonzero((u > 0.0) & (u < 1.0))
+            bent = ((u > 0.0) & (u < 1.0)).nonzero()[0]
             hessian = self._gram(bent, width)
-            hessian[here, here] += problem.ridge
+            hessian.flat[:: len(theta) + 1] += problem.ridge  # the diagonal
             step, multipliers = constrained_step(problem, theta, gradient, Factor(hessian, damping))
             change = self._margins(step)
             start = float(gradient @ step)

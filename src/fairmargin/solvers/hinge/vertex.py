@@ -16,9 +16,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
+from fairmargin.least_squares import least_norm_solution
 from fairmargin.problem import Problem, Solution
 
 __all__ = ["solve_active_set"]
@@ -57,12 +57,14 @@ def _solve(
 ) -> Array:
     """Return the solution of the system; ``signed`` are the different rows ``y x`` among those ``on`` the margin."""
     p = len(problem.ridge)
+    nu = solution.multipliers
+    # What is known of the multipliers goes to the right: with a large weight of the losses they are so large that
+    # their rounding would be that of the solution.
     push = np.where(inside, problem.weight, 0.0)
-    push[on] = 0.0
-    linear = problem.design.rmatvec(push * problem.y)
+    push[on] = solution.alpha[on]
+    linear = problem.design.rmatvec(push * problem.y) - problem.rows.T @ nu
     if problem.tilt is not None:
         linear = linear - problem.tilt
-    nu = solution.multipliers
     active = np.flatnonzero((nu != 0) | (problem.lower == problem.upper))
     bound = np.where(nu > 0, problem.upper, problem.lower)[active]
     conditions = np.vstack([signed, problem.rows[active]])
@@ -80,5 +82,5 @@ def _solve(
     left[:p, p:] = left[p:, :p].T
     missing = linear - problem.ridge * solution.theta
     right = np.concatenate([missing * scale / unit, targets - conditions @ solution.theta])
-    step = scipy.linalg.lstsq(left, right, check_finite=False, lapack_driver="gelsd")[0]
+    step = least_norm_solution(left, right)
     return solution.theta + scale * step[:p]

@@ -12,18 +12,43 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.metrics import accuracy_score
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fairmargin.baselines._common import Capabilities, Groups, cell_totals, check_share, encode_favourable, scores_of
+from fairmargin.baselines._capabilities import Capabilities
+from fairmargin.baselines._groups import Groups, LabelledGroups, read_people
+from fairmargin.validation import check_share
 
 __all__ = [
     "AwareClassifier",
+    "ComparedClassifier",
+    "LinearClassifier",
     "PreparedClassifier",
     "RankedPeople",
     "RankingClassifier",
     "ScoredClassifier",
+    "probabilities",
+    "scores_of",
     "wraps_one_with",
 ]
+
+
+def scores_of(ranker: Any, X: Any, favourable: Any, *, method: str) -> np.ndarray:
+    """Return the score (n,) of each row by a fitted classifier, higher for the favourable class."""
+    second = ranker.classes_[1] == favourable
+    if hasattr(ranker, "decision_function"):
+        scores = np.asarray(ranker.decision_function(X))
+        return scores if second else -scores
+    if hasattr(ranker, "predict_proba"):
+        return np.asarray(ranker.predict_proba(X))[:, int(second)]
+    raise ValueError(
+        f"{method} needs a score-based classifier, but {type(ranker).__name__} has neither "
+        "decision_function nor predict_proba."
+    )
+
+
+def probabilities(log_odds: np.ndarray) -> np.ndarray:
+    """Return the probability (n, 2) of each class from the log-odds (n,) of the second."""
+    return np.column_stack([expit(-log_odds), expit(log_odds)])
 
 
 def wraps_one_with(method: str) -> Callable[[Any], bool]:
@@ -31,7 +56,34 @@ def wraps_one_with(method: str) -> Callable[[Any], bool]:
     return lambda self: hasattr(getattr(self, "estimator_", self.estimator), method)
 
 
-class PreparedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ComparedClassifier(ClassifierMixin, BaseEstimator):
+    """Base of all compared methods that decide between two classes."""
+
+    pos_label: Any
+    classes_: Any
+
+    def _read_people(
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        *,
+        kind: type[Groups] = Groups,
+        weight: np.ndarray | None = None,
+    ) -> LabelledGroups:
+        """Check labels and sensitive features; every combination of group and label must have people."""
+        method = type(self).__name__
+        return read_people(
+            X, y, sensitive_features, pos_label=self.pos_label, method=method, kind=kind, weight=weight
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class PreparedClassifier(MetaEstimatorMixin, ComparedClassifier):
     """Base of the pre-processing methods: ``fit`` sets ``estimator_``, which decides without z."""
 
     estimator: Any
@@ -75,32 +127,14 @@ class PreparedClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
         return tags
 
 
 @dataclass(frozen=True)
-class RankedPeople:
-    """People as a ranker sees them.
+class RankedPeople(LabelledGroups):
+    """People as a ranker sees them: with its score (n,), and the share of the way to independence to go."""
 
-    Attributes
-    ----------
-    label, group : (n,) of int
-    classes : (2,)
-        The favourable one second.
-    totals : (G, 2)
-        People by group and label.
-    score : (n,)
-        Of the ranker.
-    strength : float
-        How much of the way to independence to go.
-    """
-
-    label: np.ndarray
-    classes: np.ndarray
-    group: np.ndarray
-    totals: np.ndarray
     score: np.ndarray
     strength: float
 
@@ -128,18 +162,14 @@ class RankingClassifier(PreparedClassifier):
     def _rank(self, X: Any, y: Any, sensitive_features: Any) -> RankedPeople:
         """Check the arguments of ``fit``, train the ranker and return what it makes of the people."""
         strength = check_share(self.strength, "strength")
-        label, classes = encode_favourable(y, X, self.pos_label)
-        groups, group = Groups.learn(sensitive_features, X, method=type(self).__name__)
-        totals = cell_totals(group, label, groups, classes)
+        people = self._read_people(X, y, sensitive_features)
         self.ranker_ = clone(self.estimator if self.ranker is None else self.ranker).fit(X, y)
-        score = scores_of(self.ranker_, X, classes[1], method=type(self).__name__)
-        return RankedPeople(label, classes, group, totals, score, strength)
+        score = scores_of(self.ranker_, X, people.classes[1], method=type(self).__name__)
+        return RankedPeople(**vars(people), score=score, strength=strength)
 
 
-class ScoredClassifier(ClassifierMixin, BaseEstimator):
+class ScoredClassifier(ComparedClassifier):
     """Base of the classifiers that decide by the sign of ``decision_function(X)``, without z."""
-
-    classes_: Any
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the score (n,) of each row; at least zero for ``classes_[1]``."""
@@ -150,17 +180,27 @@ class ScoredClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.classes_[(self.decision_function(X) >= 0).astype(np.intp)]
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+
+class LinearClassifier(ScoredClassifier):
+    """Base of the linear ones among them: ``fit`` sets ``coef_`` (1, d) and ``intercept_`` (1,)."""
+
+    coef_: np.ndarray
+    intercept_: np.ndarray
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores (n,) ``w.x + b``."""
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False) @ self.coef_[0] + self.intercept_[0]
 
 
-class AwareClassifier(ClassifierMixin, BaseEstimator):
+class AwareClassifier(ComparedClassifier):
     """Base of the classifiers that need z to decide; ``decision_function`` are log-odds."""
 
-    classes_: Any
     _groups: Groups
+
+    def _know(self, people: LabelledGroups) -> None:
+        """Keep the classes and the groups of the people trained on."""
+        self.classes_, self.sensitive_values_, self._groups = people.classes, people.groups.values, people.groups
 
     def _encode_groups(self, sensitive_features: Any, X: Any) -> np.ndarray:
         """Return the group (n,) of each row of new data."""
@@ -178,15 +218,9 @@ class AwareClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> np.ndarray:
         """Predict the probability (n, 2) of each class, given the value of the sensitive attribute."""
-        score = self.decision_function(X, sensitive_features=sensitive_features)
-        return np.column_stack([expit(-score), expit(score)])
+        return probabilities(self.decision_function(X, sensitive_features=sensitive_features))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
         """Return the accuracy of the predictions for ``X`` (n, d)."""
         predicted = self.predict(X, sensitive_features=sensitive_features)
         return accuracy_score(y, predicted, sample_weight=sample_weight)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags

@@ -1,10 +1,9 @@
-"""What the compared methods share: declared capabilities, groups of sensitive values, and a binary label."""
+"""The people that compared methods learn from: groups of sensitive values, a binary label, and both counted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from numbers import Real
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -17,40 +16,13 @@ from fairmargin.validation import favourable_class
 
 __all__ = [
     "BinaryGroups",
-    "Capabilities",
     "Groups",
+    "LabelledGroups",
     "cell_totals",
-    "check_share",
     "encode_favourable",
     "positive_targets",
-    "scores_of",
+    "read_people",
 ]
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """What a method can do, in the columns of the paper's Table 1, and whether it needs z to decide.
-
-    ``avoids_disparate_treatment`` and ``avoids_disparate_impact`` say which kinds of unfairness the method is
-    made to avoid, ``business_necessity`` whether fairness can be had under a bound on the loss of accuracy,
-    ``polyvalent`` whether an attribute may have more than two values, ``multiple`` whether there may be
-    several attributes, ``classifiers`` what it can be applied to. ``extensions`` names those of the columns that
-    this code adds to the method as published.
-    """
-
-    avoids_disparate_treatment: bool
-    avoids_disparate_impact: bool
-    business_necessity: bool
-    polyvalent: bool
-    multiple: bool
-    classifiers: str
-    needs_z_at_prediction: bool
-    extensions: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        known = {field.name for field in fields(self)}
-        if not set(self.extensions) <= known:
-            raise ValueError(f"extensions must name columns of the table, got {self.extensions!r}.")
 
 
 @dataclass(frozen=True)
@@ -231,6 +203,45 @@ def cell_totals(
     return totals
 
 
+@dataclass(frozen=True)
+class LabelledGroups:
+    """What a method learns from, beside the features.
+
+    Attributes
+    ----------
+    label : (n,) of int
+        1 for the favourable class, 0 for the other.
+    classes : (2,)
+        The favourable one second.
+    group : (n,) of int
+    groups : Groups
+    totals : (G, 2)
+        People (or sums of their weights) by group and label, none of them zero.
+    """
+
+    label: np.ndarray
+    classes: np.ndarray
+    group: np.ndarray
+    groups: Groups
+    totals: np.ndarray
+
+
+def read_people(
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    *,
+    pos_label: Any,
+    method: str,
+    kind: type[Groups] = Groups,
+    weight: np.ndarray | None = None,
+) -> LabelledGroups:
+    """Check labels and sensitive features, which errors say that ``method`` needs; every cell must have people."""
+    label, classes = encode_favourable(y, X, pos_label)
+    groups, group = kind.learn(sensitive_features, X, method=method)
+    return LabelledGroups(label, classes, group, groups, cell_totals(group, label, groups, classes, weight))
+
+
 def positive_targets(totals: np.ndarray, strength: float) -> np.ndarray:
     """Return how many positives each group would have (G,), as whole numbers of the same sum.
 
@@ -244,24 +255,3 @@ def positive_targets(totals: np.ndarray, strength: float) -> np.ndarray:
     short = int(np.rint(positives.sum() - whole.sum()))
     whole[np.argsort(whole - exact, kind="stable")[:short]] += 1
     return whole.astype(np.int64)
-
-
-def check_share(value: Any, name: str) -> float:
-    """Return a number between 0 and 1; raise for anything else."""
-    if not isinstance(value, Real) or not 0 <= float(value) <= 1:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}.")
-    return float(value)
-
-
-def scores_of(ranker: Any, X: Any, favourable: Any, *, method: str) -> np.ndarray:
-    """Return the score (n,) of each row by a fitted classifier, higher for the favourable class."""
-    second = ranker.classes_[1] == favourable
-    if hasattr(ranker, "decision_function"):
-        scores = np.asarray(ranker.decision_function(X))
-        return scores if second else -scores
-    if hasattr(ranker, "predict_proba"):
-        return np.asarray(ranker.predict_proba(X))[:, int(second)]
-    raise ValueError(
-        f"{method} needs a score-based classifier, but {type(ranker).__name__} has neither "
-        "decision_function nor predict_proba."
-    )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.constraints import Constraint, by_column
+from fairmargin.constraints.base import Constraint, by_column
 from fairmargin.notions import Notion, get_notion
 from fairmargin.sensitive import Sensitive
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmargin.constraints import Constraint, check_gamma
+from fairmargin.constraints.base import Constraint, check_gamma
 from fairmargin.notions import Notion, get_notion
 
 __all__ = ["PerformanceBound", "check_gains"]
@@ -43,7 +43,7 @@ class PerformanceBound(Constraint):
     Examples
     --------
     >>> PerformanceBound(0.01)
-    PerformanceBound(gamma=0.01, measure='accuracy')
+    PerformanceBound(gamma=0.01)
     >>> PerformanceBound(0.02, "profit", gains={"tp": 1, "fp": -5})
     PerformanceBound(gamma=0.02, measure='profit', gains={'tp': 1, 'fp': -5})
     """
