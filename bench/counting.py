@@ -57,7 +57,7 @@ class Phases:
         return wrapped
 
     def passes(self, n):
-        """Return how often n rows were gone through, samples counted by their share."""
+        """Return how often n rows were read, samples counted by their share."""
         return {phase: self.rows.get(phase, 0) / n for phase in PASSES}
 
 

@@ -100,6 +100,21 @@ def fits_table(folder: Path, millions: list[int]) -> list[str]:
     return lines
 
 
+def same_table(folder: Path, millions: float) -> list[str]:
+    """Return the lines about objectives beside those of the solver in memory."""
+    lines = ["| rows | loss | difference, relative | proved gap | in memory |", "|" + "---|" * 5]
+    for loss in ("logistic", "hinge"):
+        found = measure(
+            folder, f"same_{millions:g}_{loss}", "partitioned.py", "same", data(folder, millions), "--loss", loss
+        )
+        if found is not None:
+            lines.append(
+                f"| {found['rows']:,} | {loss} | {found['difference']:.1e} | {found['gap']:.1e} | "
+                f"{found['gap_in_memory']:.1e} |"
+            )
+    return lines
+
+
 def engines_table(folder: Path, millions: float) -> list[str]:
     """Return the lines about the same pass on threads, Dask and Spark."""
     found = measure(folder, f"engines_{millions:g}", "partitioned_engines.py", data(folder, millions))
@@ -132,6 +147,11 @@ def peers_table(folder: Path, millions: float) -> list[str]:
         "fairmargin, certified": ("fairmargin",),
         "SGDClassifier.partial_fit, 1 epoch": ("sgd", "--epochs", "1"),
         "SGDClassifier.partial_fit, 3 epochs": ("sgd", "--epochs", "3"),
+        "Vowpal Wabbit, 1 epoch": ("vw", "--epochs", "1"),
+        "Vowpal Wabbit, 3 epochs": ("vw", "--epochs", "3"),
+        "Spark ML LogisticRegression, 5 iterations": ("spark", "--iterations", "5"),
+        "Spark ML LogisticRegression, 10 iterations": ("spark", "--iterations", "10"),
+        "Spark ML LogisticRegression, 20 iterations": ("spark", "--iterations", "20"),
         "Spark ML LogisticRegression, tol=1e-6": ("spark",),
         "dask-ml LogisticRegression, lbfgs": ("dask",),
     }
@@ -197,6 +217,7 @@ def main() -> None:
     parser.add_argument("--millions", type=int, nargs="+", default=[10])
     parser.add_argument("--peers", type=float, nargs="+", default=[2.5], metavar="MILLIONS")
     parser.add_argument("--engines", type=float, default=5, metavar="MILLIONS")
+    parser.add_argument("--same", type=float, default=3, metavar="MILLIONS")
     parser.add_argument("--measured-only", action="store_true")
     parser.add_argument("--note", default="", help="how the figures came about, printed above them")
     given = parser.parse_args()
@@ -213,6 +234,8 @@ def main() -> None:
     print("\n".join(single))
     print("\n## Fits with c = 0, started from a sample of 1,000,000 rows, to a proved gap of 1e-9\n")
     print("\n".join(fits_table(given.folder, given.millions)))
+    print("\n## Objectives beside those of the same fits in memory\n")
+    print("\n".join(same_table(given.folder, given.same)))
     print("\n## One pass with gradient and Hessian on threads, Dask and Spark, two cores each\n")
     print("\n".join(engines_table(given.folder, given.engines) or ["Not measured yet."]))
     for millions in given.peers:

@@ -40,11 +40,11 @@ def scikit_learn(people, solver, C=1.0):
     return model.coef_[0], model.intercept_[0]
 
 
-def scikit_learn_model(people, solver, C=1.0):
+def scikit_learn_model(people, solver, C=1.0, tol=1e-4):
     """Return the fitted model itself."""
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=C, solver=solver, max_iter=1000).fit(people.X, people.y)
+    return LogisticRegression(C=C, solver=solver, max_iter=1000, tol=tol).fit(people.X, people.y)
 
 
 def liblinear_hinge(people, **settings):

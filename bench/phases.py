@@ -98,7 +98,7 @@ def profile(found, name, label, estimator, people, bandwidth, rate):
 
 
 def read_bandwidth(quick):
-    """Return bytes a second of reading an array that fits no cache."""
+    """Return bytes per second of reading an array that fits no cache."""
     array = np.ones((16 if quick else 64) << 20)
     return array.nbytes / min(timed(lambda: array @ array)[1] for _ in range(5)) * 1.0
 

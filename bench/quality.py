@@ -21,12 +21,13 @@ CASES = {  # data, attributes, levels
     "Adult, race": ("Adult", ("race",), (80, 90, 95)),
     "Adult, sex and race": ("Adult", ("sex", "race"), (80, 90)),
 }
-ISSUE_CASES = ("Adult, sex", "Bank, age", "Adult, race", "Adult, sex and race")
+CLAIMED_CASES = ("Adult, sex", "Bank, age", "Adult, race", "Adult, sex and race")
 LEVELS_SHOWN = {"Adult, race": (80, 90)}
 OURS, HINGE, EG, GRID = "**PRuleBound, logistic**", "**PRuleBound, hinge**", "fairlearn EG", "fairlearn GridSearch"
 NEEDS_Z = " [needs z to decide]"
 SPLITS = 5
 SOLVERS = ("lbfgs", "newton-cholesky")  # of fairlearn's LogisticRegression(C=1): its default, and the fastest here
+PEERS = tuple((peer, solver) for peer in (EG, GRID) for solver in SOLVERS)
 GRID_SIZES = (41, 60)  # models of GridSearch, for two groups and for more
 STRENGTHS = np.linspace(0.1, 1.0, 10)
 ETAS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
@@ -255,7 +256,7 @@ class Case:
         self.choose(name, [self.of_model(m) for m in models])
 
     def lego(self):
-        """scikit-lego takes seconds a fit: one split and zero covariance only where there are many people."""
+        """scikit-lego takes seconds per fit: one split and zero covariance only where there are many people."""
         many = len(self.train) > 6000
         if not self.binary:
             self.answers["scikit-lego"] = dict.fromkeys(self.levels, "numeric columns only")
@@ -340,25 +341,27 @@ def interval(values):
 def show(found, case, levels, mine):
     shown = [level for level in levels if level in LEVELS_SHOWN.get(case, levels)] or list(levels)
     found.heading(case)
+    names = list(dict.fromkeys(name for answers in mine for name in answers))
     for level in sorted({*shown, *[x for x in levels if x <= 95]}):
-        names = list(dict.fromkeys(name for answers in mine for name in answers))
-        rows = []
-        for name in names:
-            answers = [a[name][level] for a in mine if name in a]
-            good = [a for a in answers if isinstance(a, dict)]
-            if not good:
-                rows.append((name, answers[0], "", "", "", ""))
-                continue
-            part = _of(good, answers)
-            if len(answers) < len(mine) and not part:
-                part = f" (tried on {len(answers)})"
-            cells = [_cell([100 * a["accuracy"] for a in good]), _cell([100 * a["auc"] for a in good])]
-            cells += [_cell([a["train_p"] for a in good], 1), _cell([a["p"] for a in good], 1)]
-            rows.append((name + part, *cells, interval([100 * a["accuracy"] for a in good])[0]))
-        rows = sorted((r for r in rows), key=lambda r: -(r[5] if isinstance(r[5], float) else 0.0))
+        rows = sorted((_shown(name, level, mine) for name in names), key=lambda row: -row[0])
         found.table(
-            (f"p = {level}%", "test accuracy %", "test AUC %", "training p%", "test p%"), [r[:5] for r in rows]
+            (f"p = {level}%", "test accuracy %", "test AUC %", "training p%", "test p%"), [r[1:] for r in rows]
         )
+
+
+def _shown(name, level, mine):
+    """Return the mean accuracy of a method over the splits, to sort by, and its row of the table."""
+    answers = [a[name][level] for a in mine if name in a]
+    good = [a for a in answers if isinstance(a, dict)]
+    if not good:
+        return 0.0, name, answers[0], "", "", ""
+    part = _of(good, answers)
+    if len(answers) < len(mine) and not part:
+        part = f" (tried on {len(answers)})"
+    accuracies = [100 * a["accuracy"] for a in good]
+    cells = [_cell(accuracies), _cell([100 * a["auc"] for a in good])]
+    cells += [_cell([a["train_p"] for a in good], 1), _cell([a["p"] for a in good], 1)]
+    return interval(accuracies)[0], name + part, *cells
 
 
 def _cell(values, digits=2, sign=""):
@@ -408,7 +411,7 @@ def time_ratios(case, results, budget, quick):
 
 def claims(found, cases, results, clock, splits):
     rows = []
-    for case in (c for c in cases if c in ISSUE_CASES or found.quick):
+    for case in (c for c in cases if c in CLAIMED_CASES or found.quick):
         for level in CASES[case][2]:
             row = claim(
                 found,
@@ -448,39 +451,21 @@ def claims(found, cases, results, clock, splits):
 
 
 def claim(found, case, level, mine, clock):
-    def of(name, key):
-        good = [a[name][level][key] for a in mine if isinstance(a.get(name, {}).get(level), dict)]
-        return float(np.mean(good)) if good else None
-
-    def text(value, scale=1.0, digits=2):
-        return "-" if value is None else f"{scale * value:.{digits}f}"
-
+    """Claim what PRuleBound reaches at a level, and how it compares; return the row of the table."""
     if not mine:
         return None
-    reached = [a[OURS][level] for a in mine if isinstance(a[OURS][level], dict)]
-    kept = sum(f["train_p"] >= level - 1e-9 for f in reached)
-    ratio = {}
-    for key in ((peer, solver) for peer in (EG, GRID) for solver in SOLVERS):
-        if clock.get(key) and clock.get(OURS):
-            ratio[key] = clock[key] / clock[OURS]
+    fits = [{name: by_level.get(level) for name, by_level in answers.items()} for answers in mine]
+    kept = sum(reached(f, OURS) and f[OURS]["train_p"] >= level - 1e-9 for f in fits)
     found.claim(
         f"{case}, p = {level}%: PRuleBound reached on the training decisions",
-        f"{len(mine)} of {len(mine)} splits",
-        f"{kept} of {len(mine)}",
-        kept == len(mine),
+        f"{len(fits)} of {len(fits)} splits",
+        f"{kept} of {len(fits)}",
+        kept == len(fits),
     )
-    compared = case in ("Adult, sex", "Bank, age")
+    ratio = {key: clock[key] / clock[OURS] for key in PEERS if clock.get(key) and clock.get(OURS)}
     for peer in (EG, GRID):
-        both = [a for a in mine if all(isinstance(a.get(name, {}).get(level), dict) for name in (OURS, peer))]
-        if compared:
-            ahead = [100 * (a[OURS][level]["accuracy"] - a[peer][level]["accuracy"]) for a in both]
-            mean = interval(ahead)[0] if both else None
-            found.claim(
-                f"{case}, p = {level}%: mean held-out accuracy, PRuleBound - {peer}",
-                "not behind",
-                f"{_cell(ahead, sign='+')} points{_of(both, mine)}" if both else "peer did not reach it",
-                mean >= 0 if both else None,
-            )
+        if case in ("Adult, sex", "Bank, age"):
+            claim_accuracy(found, f"{case}, p = {level}%", peer, fits)
         plain, fastest = (ratio.get((peer, solver)) for solver in SOLVERS)
         found.claim(
             f"{case}, p = {level}%: time of {peer} with LogisticRegression(C=1) / PRuleBound",
@@ -488,16 +473,37 @@ def claim(found, case, level, mine, clock):
             "" if plain is None else f"{times(plain)} ({times(fastest)} given newton-cholesky)",
             None if plain is None else plain >= 10,
         )
-    accuracies = [text(of(name, "accuracy"), 100) for name in (OURS, EG, GRID)]
-    held_out = [text(of(name, "p"), 1, 1) for name in (OURS, EG, GRID)]
     return (
         case,
         level,
-        f"{kept}/{len(mine)}",
-        *accuracies,
-        *held_out,
+        f"{kept}/{len(fits)}",
+        *(mean_text(fits, name, "accuracy", 100, 2) for name in (OURS, EG, GRID)),
+        *(mean_text(fits, name, "p", 1, 1) for name in (OURS, EG, GRID)),
         seconds(clock.get(OURS)),
-        *(times(ratio.get((peer, solver))) for peer in (EG, GRID) for solver in SOLVERS),
-        text(of(HINGE, "accuracy"), 100),
+        *(times(ratio.get(key)) for key in PEERS),
+        mean_text(fits, HINGE, "accuracy", 100, 2),
         seconds(clock.get(HINGE)),
     )
+
+
+def claim_accuracy(found, where, peer, fits):
+    """Claim that PRuleBound is not behind a peer on held-out people, in the splits in which both got there."""
+    both = [f for f in fits if reached(f, OURS) and reached(f, peer)]
+    ahead = [100 * (f[OURS]["accuracy"] - f[peer]["accuracy"]) for f in both]
+    found.claim(
+        f"{where}: mean held-out accuracy, PRuleBound - {peer}",
+        "not behind",
+        f"{_cell(ahead, sign='+')} points{_of(both, fits)}" if both else "peer did not reach it",
+        interval(ahead)[0] >= 0 if both else None,
+    )
+
+
+def reached(fits, name):
+    """Whether a method has an answer for this split and level, rather than none or a reason."""
+    return isinstance(fits.get(name), dict)
+
+
+def mean_text(fits, name, key, scale, digits):
+    """Return the mean over the splits in which a method got there, as text."""
+    good = [f[name][key] for f in fits if reached(f, name)]
+    return f"{scale * np.mean(good):.{digits}f}" if good else "-"

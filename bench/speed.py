@@ -319,10 +319,16 @@ class Speed:
             alone = apart(lambda e=e: e.work(), max(20.0, budget.left), in_use=True)
             e.peak, e.value = alone.get("peak"), alone.get("value")
             e.error = alone.get("error", "")
+        self.run_slow(entries, budget)
+        self.report(title, entries, objective, c, limit, note, relative_to, price)
+        self.found.figures.setdefault(self.people.name, {})[key] = {e.name: median(e.runs) for e in entries if e.runs}
+        return entries
+
+    def run_slow(self, entries, budget):
+        """Run the slow peers up to three times, each in a process of its own and followed by our fit."""
         mine = next(e for e in entries if e.name.startswith("**"))
-        slow = [e for e in entries if e.slow]
         for number in range(1 if self.found.quick else 3):
-            for e in slow:
+            for e in (e for e in entries if e.slow):
                 if e.error or (number and budget.left < 1.5 * sum(e.runs) / len(e.runs)):
                     continue
                 work = (lambda e=e, k=number: e.work(k)) if e.starts else e.work
@@ -332,17 +338,11 @@ class Speed:
                     e.runs.append(answer["seconds"])
                     e.peak, e.value = answer["peak"], answer["value"]
                 mine.runs.append(timed_once(mine.work))
-        self.report(title, entries, objective, c, limit, note, relative_to, price)
-        self.found.figures.setdefault(self.people.name, {})[key] = {e.name: median(e.runs) for e in entries if e.runs}
-        return entries
 
     def report(self, title, entries, objective, c, limit, note, relative_to, price):
         mine = next(e for e in entries if e.name.startswith("**"))
         for e in entries:
-            e.reached = None
-            if e.value is not None and e.value[0] is not None:
-                e.reached = float(e.objective(*e.value) if e.objective else objective(self.people, *e.value))
-                e.reached += price * max(0.0, abs(peers.covariance(self.people, e.value[0])) - (c or 0.0))
+            e.reached = self.reached(e, objective, c, price)
         comparable = [e.reached for e in entries if e.reached is not None and not e.other_problem]
         best = min(comparable, default=np.nan)
         unit = relative_to or (self.c_star if limit is not None else best)
@@ -367,6 +367,13 @@ class Speed:
                 )
             )
         self.found.table((title, "time", "x fairmargin", "runs", "peak MB", "excess", "violation"), rows, note)
+
+    def reached(self, e, objective, c, price):
+        """Return the objective that an entry reaches, plus a price for violations; None without an answer."""
+        if e.value is None or e.value[0] is None:
+            return None
+        value = float(e.objective(*e.value) if e.objective else objective(self.people, *e.value))
+        return value + price * max(0.0, abs(peers.covariance(self.people, e.value[0])) - (c or 0.0))
 
     def violation(self, e, c, limit):
         w, b = e.value
