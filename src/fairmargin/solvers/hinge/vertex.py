@@ -73,14 +73,18 @@ def _solve(
     scale = 1.0 / problem.design.scale
     size = np.sqrt(np.einsum("ij,ij->i", conditions * scale, conditions * scale))
     size = np.where(size > 0, size, 1.0)
-    conditions, targets = conditions / size[:, None], targets / size
+    conditions = conditions / size[:, None]
+    missed = targets / size - conditions @ solution.theta
+    conditions = conditions * scale
+    if len(conditions) > p:  # more than there are unknowns: as many of the same row space, with the same solution
+        Q, conditions = np.linalg.qr(conditions)
+        missed = Q.T @ missed
     left = np.zeros((p + len(conditions),) * 2)
     ridge = problem.ridge * scale**2
     unit = max(float(ridge.max()), np.finfo(float).tiny)
     left[:p, :p] = np.diag(ridge / unit)
-    left[p:, :p] = conditions * scale
-    left[:p, p:] = left[p:, :p].T
-    missing = linear - problem.ridge * solution.theta
-    right = np.concatenate([missing * scale / unit, targets - conditions @ solution.theta])
+    left[p:, :p] = conditions
+    left[:p, p:] = conditions.T
+    right = np.concatenate([(linear - problem.ridge * solution.theta) * scale / unit, missed])
     step = least_norm_solution(left, right)
     return solution.theta + scale * step[:p]
