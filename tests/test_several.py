@@ -28,6 +28,7 @@ from fairmargin import (
     PerformanceBound,
     PRuleBound,
     SmallGroupWarning,
+    TrivialClassifierWarning,
     cv_score,
     p_rule,
 )
@@ -615,6 +616,35 @@ def test_a_frontier_of_a_rule_under_other_constraints():
     assert (np.diff(table["train_accuracy"]) <= 1e-12).all()
     assert all(np.all(model.predict(X)[accepted] == 1) for model in frontier.estimators_)
     np.testing.assert_array_equal(table["test_p_rule"], table["train_p_rule"])
+
+
+def test_a_frontier_of_a_list_ends_before_everybody_is_decided_alike():
+    """Its last point once accepted everybody, without a word."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    z = np.where(X[:, 0] + rng.normal(size=600) > 0, "a", "b")
+    y = (X[:, 0] + X[:, 1] + rng.normal(size=600) > 0).astype(int)
+    asked = [PRuleBound(80), IndividualLossBound(keep_positive="accepted")]
+    frontier = FairnessFrontier(FairLogisticRegression(constraint=asked), which="p_rule", n_points=4)
+    with pytest.warns(TrivialClassifierWarning, match=r"at 100% of the p%-rule\. The frontier ends at 84"):
+        frontier.fit(X, y, sensitive_features=z)
+    assert all(0 < model.predict(X).mean() < 1 for model in frontier.estimators_)
+    assert len(frontier.estimators_) == len(frontier.table_) == 3
+
+
+@pytest.mark.parametrize(
+    "other",
+    [CovarianceBound(0.0), CovariancePenalty(1e3), LossBound(0.5), IndividualLossBound(keep_positive="accepted")],
+    ids=["bound", "price", "loss", "promise"],
+)
+def test_the_bound_beside_a_rule_is_that_of_all_classifiers(other):
+    """It once was that of the classifiers that keep the other constraints, and a report said otherwise."""
+    X, y, people = people_of_one_attribute(0, 400)
+    free = FairLogisticRegression(constraint=None).fit(X, y).certificate_
+    model = FairLogisticRegression(constraint=[PRuleBound(70), other]).fit(X, y, sensitive_features=people)
+    proof = model.certificate_
+    assert proof.dual_bound == pytest.approx(free.dual_bound, rel=1e-8)
+    assert proof.gap == pytest.approx(1.0 - proof.dual_bound / proof.objective, rel=1e-12)
 
 
 def test_a_frontier_tests_nobody_and_says_so():

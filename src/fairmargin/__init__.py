@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -152,19 +154,17 @@ __all__ = [
 ]
 
 
-# Modules that `import fairmargin` alone makes known, imported at their first use.
-_MODULES = ("audit", "baselines", "datasets", "io", "onnx", "reasons", "report", "tables")
-
-
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    """Return a public name or module, imported at its first use."""
+    if name in _HOME:
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}") is not None:
         return import_module(f"{__name__}.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_MODULES})
+    modules = (module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
+    return sorted({*globals(), *__all__, *modules})

@@ -23,7 +23,14 @@ from fairmargin.decisions import RULES, GroupCounts, highest_difference, least_r
 from fairmargin.formatting import ratio_beside, with_article
 from fairmargin.formulations import Task
 from fairmargin.formulations.outcome import loss_increase, warn_unless_solved
-from fairmargin.frontier_points import CovariancePoints, LevelPoints, Point, SeveralPoints, TrainingTuple
+from fairmargin.frontier_points import (
+    CovariancePoints,
+    LevelPoints,
+    Point,
+    SeveralPoints,
+    TrainingTuple,
+    number_of_use,
+)
 from fairmargin.misspelled import names_arguments
 from fairmargin.notions import Condition, get_notion
 from fairmargin.plain_state import PlainState
@@ -166,19 +173,23 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         weight, conditions = task.data.people_weight, source.conditions
         people = _population(task.data.y > 0, weight, task.sensitive, self.min_people, conditions)
         estimators: list[Any] = []
-        rows = []
+        rows: list[dict[str, float]] = []
+        levels: list[tuple[float, bool]] = []
         worst: Certificate | None = None  # of the points and of the unconstrained classifier they refer to
         for point in self._report(source.points()):
             point = source.better(point, rivals)
             estimators.append(point.estimator if point.is_whole else _whole(self.estimator, head, point.estimator))
             rows.append(point.facts | _measures(point.accepted, people, "train", self.method))
+            if "level" in point.facts:
+                levels.append((point.facts["level"], point.is_constant))
             if worst is None or _is_worse(point.certificate, worst):
                 worst = point.certificate
         if worst is not None:
             warn_unless_solved(worst, task.tol)
         source.warn()
-        shown = source.n_shown(len(rows))
-        estimators, rows = estimators[:shown], rows[:shown]
+        if levels:
+            of_use = number_of_use(levels)
+            estimators, rows = estimators[:of_use], rows[:of_use]
         with ONE_AT_A_TIME:
             free = source.free.objective
             table = frontier_table(rows, free, task.problem, in_loss=self.which != "p_rule")

@@ -38,7 +38,15 @@ from fairmargin.several import Several, as_constraint
 from fairmargin.tolerances import HAIR
 from fairmargin.validation import ONE_AT_A_TIME
 
-__all__ = ["CovariancePoints", "LevelPoints", "Point", "SeveralPoints", "TrainingTuple", "spaced_levels"]
+__all__ = [
+    "CovariancePoints",
+    "LevelPoints",
+    "Point",
+    "SeveralPoints",
+    "TrainingTuple",
+    "number_of_use",
+    "spaced_levels",
+]
 
 _PLAIN = str | int | float | None  # parameters that points may share
 _DIGITS = 9  # of a level in percent: far below one person in a billion
@@ -67,6 +75,11 @@ class Point:
     facts: dict[str, float]
     accepted: NDArray[np.bool_]
     is_whole: bool = False
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether everybody gets the same decision."""
+        return bool(self.accepted.all() or not self.accepted.any())
 
 
 class _Points:
@@ -104,12 +117,8 @@ class _Points:
         """Return the point, or a rival that serves its purpose better."""
         return point
 
-    def n_shown(self, n_points: int) -> int:
-        """Return how many of the points belong to the frontier."""
-        return n_points
-
     def warn(self) -> None:
-        """Warn of what the points show."""
+        """Warn of what was found out on the way."""
 
     def _point(self, constraint: Any, place: dict[str, float], outcome: Outcome) -> Point:
         with ONE_AT_A_TIME:
@@ -194,8 +203,6 @@ class LevelPoints(_Points):
         self.rule = rule
         self.search = LevelSearch(self.task, rule)
         self.levels = _levels(self.search.reached, n_points, levels)
-        self._constant: list[float] = []
-        self._trailing = 0  # of these, after the last level at which decisions differ
 
     @property
     def free(self) -> Solution:
@@ -220,36 +227,14 @@ class LevelPoints(_Points):
                 yield self._point(replace(self.rule, p=level), {"level": level}, outcome)
 
     def better(self, point: Point, rivals: Sequence[_Rival]) -> Point:
-        """Return the most accurate of a point and the rivals that reach its level, and remember constant ones."""
+        """Return the most accurate of a point and the rivals that reach its level."""
         level, best = point.facts["level"], point
         for model, accepted in rivals:
             if self._reached(accepted) >= level and self._accuracy(accepted) > self._accuracy(best.accepted) + HAIR:
                 last = model[-1] if hasattr(model, "steps") else model
                 facts = {"level": level, "objective": last.certificate_.objective, **self._by_column(last)}
                 best = Point(model, last.certificate_, facts, accepted, is_whole=True)
-        if best.accepted.all() or not best.accepted.any():
-            self._constant.append(level)
-            self._trailing += 1
-        else:
-            self._trailing = 0
         return best
-
-    def n_shown(self, n_points: int) -> int:
-        """Return the number of points before everybody gets the same decision, or all points if there are no
-        others."""
-        return n_points - self._trailing or n_points
-
-    def warn(self) -> None:
-        """Warn of levels at which everybody gets the same decision."""
-        if self._constant:
-            listed = ", ".join(f"{level:.4g}%" for level in self._constant)
-            below = self.levels[: -self._trailing] if self._trailing else []
-            ends = f" The frontier ends at {below[-1]:.4g}%." if below else ""
-            warn(
-                f"Deciding the same for everybody is the most accurate that was found at {listed} of the p%-rule."
-                f"{ends}",
-                TrivialClassifierWarning,
-            )
 
     def _reached(self, accepted: NDArray[np.bool_]) -> float:
         return self.search.judge.reached(np.where(accepted, 1.0, -1.0))
@@ -340,6 +325,25 @@ class SeveralPoints(_Points):
             else:
                 best = accuracy, outcome
         return found
+
+
+def number_of_use(levels: Sequence[tuple[float, bool]]) -> int:
+    """Return how many points of a frontier in levels come before everybody gets the same decision.
+
+    Given are the level of each point and whether it is constant. All of them, where none is of use; what is constant
+    is warned of.
+    """
+    constant = [level for level, is_constant in levels if is_constant]
+    if not constant:
+        return len(levels)
+    of_use = max((k for k, (_, is_constant) in enumerate(levels, start=1) if not is_constant), default=len(levels))
+    listed = ", ".join(f"{level:.4g}%" for level in constant)
+    ends = f" The frontier ends at {levels[of_use - 1][0]:.4g}%." if of_use < len(levels) else ""
+    warn(
+        f"Deciding the same for everybody is the most accurate that was found at {listed} of the p%-rule.{ends}",
+        TrivialClassifierWarning,
+    )
+    return of_use
 
 
 def _split(asked: Several, frontier: Any) -> tuple[Any, tuple[Constraint, ...]]:

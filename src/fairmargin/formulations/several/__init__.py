@@ -150,8 +150,13 @@ def _solve_rules(demands: Demands, base: Solution) -> SeveralOutcome:
 
 
 def keep_rules(demands: Demands, found: PRuleOutcome) -> SeveralOutcome:
-    """Return what is kept of a classifier found for the rules."""
+    """Return what is kept of a classifier found for the rules.
+
+    As without other constraints, its certificate is against all classifiers.
+    """
     bounds, problem = demands.bounds, demands.task.problem
+    proof, bound = found.solution.certificate, demands.free.certificate.dual_bound
+    proof = replace(proof, dual_bound=bound, gap=problem.relative_gap(proof.objective, bound))
     multipliers = np.full(problem.n_rows, np.nan)
     if found.path not in (
         "decisions",
@@ -159,7 +164,7 @@ def keep_rules(demands: Demands, found: PRuleOutcome) -> SeveralOutcome:
         "ccp",
     ):  # those of the covariance path belong to no bound that was asked for
         multipliers = np.zeros(problem.n_rows)
-    solution = replace(found.solution, multipliers=multipliers)
+    solution = replace(found.solution, multipliers=multipliers, certificate=proof)
     outcome = _outcome(demands, problem.with_bounds(-bounds, bounds), solution, None)
     return replace(outcome, rules=found)
 
