@@ -17,6 +17,7 @@ from fairmargin import (
     FairMultinomialLogisticRegression,
     FairSVC,
     FairTreeClassifier,
+    LossBound,
     Membership,
 )
 from fairmargin.formulations import run
@@ -246,3 +247,15 @@ def test_solved_is_about_the_loss_without_what_is_paid(seed):
     proof = model.fit(X, y, sample_weight=weight, sensitive_features=z).certificate_
     assert proof.status == "solved"
     assert proof.gap <= 1e-6
+
+
+@pytest.mark.parametrize("constraint", [CovariancePenalty(1e5), LossBound(0.3, norm="sum")], ids=["price", "sum"])
+def test_more_covariances_change_sign_than_a_search_has_rounds(constraint):
+    """An assertion of the search itself once failed there."""
+    r = np.random.default_rng(0)
+    group = r.integers(0, 120, 1500)
+    X = r.normal(size=(1500, 120)) + r.normal(size=(120, 120))[group]
+    y = (X[:, 0] + r.normal(size=1500) > 0).astype(int)
+    model = FairLogisticRegression(constraint=constraint)
+    model.fit(X, y, sensitive_features=np.array([f"g{k}" for k in group]))
+    assert model.certificate_.status == "solved"

@@ -20,6 +20,8 @@ import fairmargin
 from fairmargin import (
     CovarianceBound,
     CovariancePenalty,
+    FairLinearSVC,
+    FairLogisticRegression,
     FairMarginClassifier,
     IndividualLossBound,
     LossBound,
@@ -334,3 +336,30 @@ def test_a_bound_on_accuracy_counts_ties_as_they_are_decided(seed):
     assert model.unconstrained_performance_ == pytest.approx(free.score(X, y))
     assert model.performance_ == pytest.approx(model.score(X, y))
     assert model.performance_ >= 0.98 * free.score(X, y) - 1e-9
+
+
+@pytest.mark.parametrize(
+    "constraint", [None, CovarianceBound(10.0), CovarianceBound(0.01)], ids=["none", "loose", "tight"]
+)
+@pytest.mark.parametrize(("low", "high"), [(0, 5), (-2, 3)])
+@pytest.mark.parametrize("seed", range(4))
+def test_ties_without_an_intercept_do_not_depend_on_the_order_of_rows(seed, low, high, constraint):
+    """Bounds that do not bind, and people with opposite features, once left them to rounding."""
+    r = np.random.default_rng(seed)
+    X = r.integers(low, high, (120, 2)) * 0.1
+    y = (X[:, 0] - X[:, 1] + 0.1 * r.normal(size=120) > 0).astype(int)
+    z, order = np.array(list("abc"))[r.integers(0, 3, 120)], r.permutation(120)
+    decisions = []
+    for rows in (np.arange(120), order):
+        model = FairLinearSVC(C=10.0, fit_intercept=False, constraint=constraint)
+        model.fit(X[rows], y[rows], sensitive_features=z[rows])
+        assert model.n_ties_ > 0
+        decisions.append(model.predict(X))
+    np.testing.assert_array_equal(*decisions)
+
+
+def test_features_of_zeros_without_an_intercept_and_without_a_penalty():
+    model = FairLogisticRegression(C=np.inf, fit_intercept=False)
+    model.fit(np.zeros((100, 2)), np.arange(100) % 2, sensitive_features=np.arange(100) % 3 > 0)
+    np.testing.assert_array_equal(model.coef_, [[0.0, 0.0]])
+    assert model.certificate_.status == "solved"

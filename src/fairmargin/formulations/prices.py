@@ -63,10 +63,7 @@ class Prices:
         seen: set[tuple[float, ...]] = set()
         best: tuple[float, Solution] | None = None
         for _ in range(MOST_ROUNDS):
-            solution = self._solve(price)
-            if self._step_towards(solution.theta):
-                self.last = Start(self.theta)  # the solution for signs that do not hold may be far away
-                continue
+            solution = self._solve_with_signs(price)
             multipliers, let_go = self._multipliers(solution, price)
             found = replace(solution, multipliers=multipliers, certificate=self._proof(solution, price))
             value = found.objective + float(price @ np.abs(problem.rows @ solution.theta))
@@ -85,6 +82,17 @@ class Prices:
         if proved is not None:
             return proved
         return replace(best[1], certificate=replace(best[1].certificate, status="inaccurate"))
+
+    def _solve_with_signs(self, price: Array) -> Solution:
+        """Return a solution whose covariances have the signs at hand; those that changed sign are held at zero.
+
+        Every step holds at least one more of them, so that there are at most as many as there are covariances.
+        """
+        solution = self._solve(price)
+        while self._step_towards(solution.theta):
+            self.last = Start(self.theta)  # the solution for signs that do not hold may be far away
+            solution = self._solve(price)
+        return solution
 
     def _proof(self, solution: Solution, price: Array) -> Certificate:
         """Return the certificate of ``L`` under the bounds ``|cov_k|``, without what is paid for them."""

@@ -6,7 +6,8 @@ covariance depends on, is moved by a margin well above rounding and so small tha
 certificate. Where that would break a promise, they are refused together; where both would, they are left alone.
 
 Without an intercept, the coefficients move in the shortest direction that lifts the scores of all of them (alike,
-where that is possible) and changes no covariance. Where their features allow none, they are left alone too.
+where that is possible) and changes no covariance that is at its bound. Where opposite features allow none, they move
+along a direction that the features and scores of everybody decide, and which takes each of them off the boundary.
 
 Where constraints leave no classifier but that of zero scores, all that a solver returns is rounding of either sign.
 Such coefficients become exactly zero first.
@@ -24,7 +25,7 @@ from scipy.optimize import linprog
 from fairmargin.formulations.outcome import Outcome
 from fairmargin.least_squares import least_norm_solution
 from fairmargin.problem import ROUNDING_ROOM, Problem
-from fairmargin.tolerances import HAIR, NEAR
+from fairmargin.tolerances import HAIR, NEAR, ROUGH
 
 __all__ = ["settle_ties", "tie_width", "without_rounding"]
 
@@ -51,7 +52,7 @@ def settle_ties(outcome: Outcome, tol: float, design: Any = None) -> Outcome:
     n_ties = max(int(np.count_nonzero(tied)), outcome.n_ties)
     if not np.any(tied):
         return outcome
-    way = _lift(problem, design or problem.design, tied)
+    way = _lift(problem, design or problem.design, outcome.solution.theta, scores)
     if way is None:
         return replace(outcome, n_ties=n_ties)
     for side in (1.0, -1.0):
@@ -98,27 +99,60 @@ class _Way:
     raises: Array
 
 
-def _lift(problem: Problem, design: Any, tied: NDArray[np.bool_]) -> _Way | None:
-    """Return the shortest direction that raises all ties and changes no covariance, None if there is none."""
+def _lift(problem: Problem, design: Any, theta: Array, scores: Array) -> _Way | None:
+    """Return the shortest direction that raises all ties, or one that moves all; None if there is none.
+
+    It changes no covariance that is at its bound.
+    """
     n, p = design.shape
     if design.fit_intercept:
         return _Way(np.eye(1, p, p - 1)[0], np.ones(n))
-    if np.count_nonzero(tied) * p > _LARGEST:
+    tied = np.flatnonzero(np.abs(scores) <= tie_width(scores))
+    if len(tied) * p > _LARGEST:
         return None
-    rows = np.unique(design.rows(np.flatnonzero(tied)) / design.scale, axis=0)
-    rows = np.vstack([rows[np.any(rows, axis=1)], problem.rows / design.scale])  # no features: a score of exactly 0
-    size = np.linalg.norm(rows, axis=1)
-    raised = np.append(np.ones(len(rows) - problem.n_rows), np.zeros(problem.n_rows))
-    rows, raised = rows[size > 0], raised[size > 0]
-    size = size[size > 0]
-    rows, raised = rows / size[:, None], raised / size
+    rows = np.unique(design.rows(tied) / design.scale, axis=0)
+    rows = rows[np.any(rows, axis=1)]  # no features: a score of exactly 0
+    if not len(rows):
+        return None
+    held = _attained(problem, theta) / design.scale
+    raised = np.append(np.ones(len(rows)), np.zeros(len(held)))
+    both = np.vstack([rows, held])
+    size = np.linalg.norm(both, axis=1)
     for find in (least_norm_solution, _shortest_that_raises):
-        direction = find(rows, raised) / design.scale
-        raises = design.matvec(direction)
-        is_featureless = (raises == 0.0) & tied
-        if np.all(raises[tied & ~is_featureless] >= 1.0 - NEAR) and not np.all(is_featureless[tied]):
-            return _Way(direction, raises)
-    return None
+        direction = find(both / size[:, None], raised / size)
+        if np.all(rows @ direction >= 1.0 - NEAR):
+            return _way(design, direction)
+    direction = _generic_direction(design, held, scores)
+    moves = np.abs(rows @ direction)
+    return _way(design, direction / moves.min()) if moves.min() > ROUGH * moves.max() else None
+
+
+def _way(design: Any, scaled: Array) -> _Way:
+    direction = scaled / design.scale
+    return _Way(direction, design.matvec(direction))
+
+
+def _attained(problem: Problem, theta: Array) -> Array:
+    """Return the rows of A that are at a bound, without those of zeros."""
+    value, room = problem.rows @ theta, problem.room(theta)
+    at_bound = (value >= problem.upper - room) | (value <= problem.lower + room)
+    return problem.rows[at_bound & np.any(problem.rows, axis=1)]
+
+
+def _generic_direction(design: Any, held: Array, scores: Array) -> Array:
+    """Return a direction that does not depend on the order of rows and columns, and changes no held row.
+
+    It sums up the features of everybody, and those weighted by the scores.
+    """
+    pulls = [design.rmatvec(weight) / design.scale for weight in (np.ones_like(scores), scores)]
+    # Some share that is not a simple one, lest the two cancel.
+    size = [float(np.linalg.norm(pull)) for pull in pulls]
+    direction = sum(
+        (share / s * pull for share, s, pull in zip((1.0, 0.618), size, pulls, strict=True) if s > 0), 0.0
+    )
+    direction = np.broadcast_to(direction, design.scale.shape)
+    length = np.linalg.norm(held, axis=1)[:, None]
+    return direction - least_norm_solution(held / length, (held / length) @ direction)
 
 
 def _shortest_that_raises(rows: Array, raised: Array) -> Array:
