@@ -137,7 +137,30 @@ def test_repeated_splits_of_lists_pipelines_and_notions():
     assert found["splits"][0]["cv_score"] == pytest.approx(difference)
     assert row["cv_score"] is not None
     kept = int(difference <= 0.05)
-    assert f"The largest difference of 0.05 asked for held on the people held out in {kept} of 1." in found["text"]
+    asked = "The largest difference of 0.05 of true positive rates asked for"
+    assert f"{asked} held on the people held out in {kept} of 1." in found["text"]
+
+
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.SmallGroupWarning")
+def test_repeated_splits_count_where_all_rules_held():
+    table, texts = table_of_frame(make_credit_demo(1500), "people"), {}
+
+    def make_study(seed):
+        return prepare(table, seed=seed, **QUESTION)
+
+    rules = [PRuleBound(50), PRuleBound(difference=0.06)]
+    for order in (1, -1):
+        found = repeat_splits(make_study, make_estimator("logistic", rules[::order]), [1, 2, 3, 4])
+        texts[order] = found["text"]
+    rows = found["splits"]
+    ratio, difference = [r["p_rule"] >= 50 for r in rows], [r["cv_score"] <= 0.06 for r in rows]
+    assert 0 < sum(difference) < 4  # else the case shows nothing
+    both = sum(a and b for a, b in zip(ratio, difference, strict=True))
+    assert texts[1] == texts[-1]
+    assert texts[1].endswith(
+        f"All rules asked for held on the people held out in {both} of 4: the 50%-rule in {sum(ratio)}, the largest "
+        f"difference of 0.06 in {sum(difference)}."
+    )
 
 
 def test_repeated_splits_on_the_command_line(folder, capsys):

@@ -51,13 +51,16 @@ def test_a_tested_model_says_how_many_were_tested_and_what_is_covered(folder, ca
 
 
 def test_the_verdict_is_about_the_rule_that_was_tested(folder):
-    """It was about the first rule of the list, on people who had selected the model, with nothing said of that."""
+    """It was about the first rule of the list alone, on people who had selected the model, and did not say so."""
     rules = ["--constraint", "difference=0.2", "--constraint", "p-rule=60"]
     outputs = ["--json", "a.json", "-o", "m.json"]
     role = ["-t", "loan", "-p", "approved", "-s", "sex"]
     assert run(["train", "loans.csv", *role, *rules, "--confidence", "0.9", "--test-share", "0.5", *outputs]) == 0
     verdict = json.loads(Path("a.json").read_text())["proposal"]["verdict"]
-    assert verdict["headline"] == "Yes, with 90% confidence. This model keeps the 60%-rule."
+    tested, other = verdict["rules"]
+    assert tested["headline"] == "Yes, with 90% confidence. This model keeps the 60%-rule."
+    assert other["kind"] == "difference"
+    assert verdict["headline"] == f"{other['headline']} The 60%-rule holds with 90% confidence."
 
 
 def test_an_untested_model_says_that_one_was_trained(folder, capsys):

@@ -15,12 +15,13 @@ from fairmargin.audit import audit
 from fairmargin.datasets.demo import make_credit_demo
 from fairmargin.formatting import distance, interval, ratio_beside, with_article
 from fairmargin.report import to_html, to_markdown
+from fairmargin.report.combined_verdict import combine
 from fairmargin.report.covariance_verdict import judge_covariances
 from fairmargin.report.difference_verdict import judge_differences
 from fairmargin.report.plain import plain
 from fairmargin.report.terminal import show
 from fairmargin.report.verdict import FAILS, FAILS_MAYBE, NO_VERDICT, PASSES, PASSES_MAYBE, judge
-from fairmargin.several import main_constraint
+from fairmargin.several import judged_constraints, main_constraint
 from fairmargin.tables import prepare, table_of_frame
 from fairmargin.tables.jobs import train
 from fairmargin.tables.specifications import make_estimator, parse_constraints
@@ -159,11 +160,107 @@ def test_of_several_constraints_the_rule_is_judged(study):
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_several_rules_the_strictest_is_judged(order):
     rules = [PRuleBound(80), PRuleBound(90), PRuleBound(95, notion="true_positive_rate")]
-    assert main_constraint(rules[:2][::order]) == PRuleBound(90)
-    assert main_constraint(rules) == PRuleBound(90)
+    assert judged_constraints(rules[:2][::order]) == [PRuleBound(90)]
+    assert judged_constraints(rules[::order]) == rules[1:]
+    assert main_constraint(rules[::order]) == PRuleBound(90)
     differences = [PRuleBound(difference=0.1), PRuleBound(difference=0.05)]
     assert main_constraint(differences[::order]) == PRuleBound(difference=0.05)
-    assert main_constraint([PRuleBound(80, confidence=0.9), PRuleBound(90)][::order]).confidence == 0.9
+    tested = PRuleBound(80, confidence=0.9)
+    assert judged_constraints([tested, PRuleBound(90)][::order]) == [tested, PRuleBound(90)]
+    assert judged_constraints([tested, PRuleBound(70)][::order]) == [tested]
+
+
+def told(summary):
+    """Return what every form of a report says, but for the constraints in the order in which they were given."""
+    case = summary["proposal"]
+    keys = ("verdict", "lines", "cost", "groups")
+    return {key: case[key] for key in keys} | {key: summary[key] for key in ("audit", "warnings", "test")}
+
+
+RANK = (FAILS, FAILS_MAYBE, NO_VERDICT, PASSES_MAYBE, PASSES)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("p-rule=50", "difference=0.02"),
+        ("p-rule=99", "difference=0.4"),
+        ("difference=0.3", "covariance=0.001", "p-rule=60"),
+        ("covariance=0.05", "covariance=80%"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.SmallGroupWarning")
+def test_every_rule_of_a_list_is_judged_in_any_order(study, asked):
+    model, summary = trained(study, *asked)
+    assert told(trained(study, *asked[::-1])[1]) == told(summary)
+    found = summary["proposal"]["verdict"]
+    by_rule = {rule["name"]: rule for rule in found["rules"]}
+    assert len(by_rule) == len(asked)
+    assert found["status"] == min((rule["status"] for rule in by_rule.values()), key=RANK.index)
+    accepted, groups = (model.decision_function(study.test.X) >= 0).astype(int), study.test.sensitive
+    for rule in by_rule.values():
+        if rule["kind"] == "difference":
+            assert rule["difference"] == pytest.approx(cv_score(None, accepted, sensitive_features=groups))
+            assert rule["status"].startswith("passes" if rule["difference"] <= rule["asked"] else "fails")
+        elif rule["kind"] == "p-rule":
+            assert rule["status"].startswith("passes" if rule["p_rule"] >= rule["asked"] else "fails")
+    leading = next(rule for rule in by_rule.values() if rule["status"] == found["status"])
+    assert found["headline"].startswith(leading["headline"])
+    for text in (found["headline"], printed(summary), to_markdown(summary), to_html(summary)):
+        words = " ".join(text.split())
+        assert all(f"The {name} " in words for name, rule in by_rule.items() if rule is not leading)
+    for key in ("passes", "sure", "for_whom"):
+        assert all(rule[key].removesuffix(rule["not_judged"]).rstrip() in found[key] for rule in by_rule.values())
+    assert all(name[1:] in found["passes"] for name in by_rule)
+
+
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.SmallGroupWarning")
+def test_rules_by_different_notions_are_each_judged_by_their_own(study):
+    """Also the warning that a rule does not hold for the people held out."""
+    rules = [PRuleBound(difference=0.001, notion="true_positive_rate"), PRuleBound(difference=0.9)]
+    about = {"sensitive_features": study.test.sensitive}
+    for order in (1, -1):
+        model = make_estimator("logistic", rules[::order])
+        summary = train(study, model)[1]
+        accepted = (model.decision_function(study.test.X) >= 0).astype(int)
+        found = {rule["name"]: rule["difference"] for rule in summary["proposal"]["verdict"]["rules"]}
+        opportunity = cv_score(study.test.y, accepted, notion="true_positive_rate", **about)
+        assert found == {
+            "limit of 90 points on differences of selection rates": pytest.approx(cv_score(None, accepted, **about)),
+            "limit of 0.1 points on differences of true positive rates": pytest.approx(opportunity),
+        }
+        assert any(said.startswith("Rates differ by at most 0.1 points") for said in summary["warnings"])
+        assert not any(said.startswith("Selection rates differ") for said in summary["warnings"])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_what_everybody_alike_keeps_is_said_once(order):
+    found = judge(decided((1.0, 1.0), (100, 100)), asked=80.0, held_out=True)
+    other = judge_differences(decided((1.0, 1.0), (100, 100)), limit=0.1, held_out=True)
+    both = combine([("80%-rule", found), ("limit of 10 points", other)][::order])
+    assert {key: both[key] for key in ("status", "headline", "passes", "sure", "for_whom")} == {
+        key: found[key] for key in ("status", "headline", "passes", "sure", "for_whom")
+    }
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.filterwarnings("ignore::fairmargin.exceptions.SmallGroupWarning")
+def test_beside_a_tested_rule_the_others_are_judged_and_not_covered(order):
+    """Nothing but the tested rule is beyond doubt on people who chose the model."""
+    together = prepare(table_of_frame(make_credit_demo(3000), "demo"), stratify=False, **QUESTION)
+    tested, other = PRuleBound(50, confidence=0.9), PRuleBound(difference=0.5)
+    alone = train(together, make_estimator("logistic", tested))[1]
+    assert "other constraint" not in alone["proposal"]["verdict"]["sure"]
+    model = make_estimator("logistic", [tested, other][::order])
+    summary = train(together, model)[1]
+    found = summary["proposal"]["verdict"]
+    assert model.guarantee_.candidates > 1
+    assert found["status"] == PASSES_MAYBE
+    assert "within 50 points here" in found["headline"]
+    assert "The 50%-rule holds with 90% confidence." in found["headline"]
+    said = "It covers no other constraint: those hold among the people trained on only."
+    for text in (found["sure"], printed(summary), to_markdown(summary), to_html(summary)):
+        assert said in " ".join(text.split())
 
 
 @pytest.mark.slow

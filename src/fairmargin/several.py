@@ -27,6 +27,7 @@ __all__ = [
     "SeveralNotions",
     "as_constraint",
     "has_rule",
+    "judged_constraints",
     "main_constraint",
     "notion_of",
     "rule_to_test",
@@ -156,28 +157,42 @@ def as_constraint(asked: Any) -> Any:
 
 
 def main_constraint(asked: Any) -> Constraint | None:
-    """Return the constraint that a verdict is about.
+    """Return the constraint that the tables beside a verdict are about: the first one judged, or else the first."""
+    judged = judged_constraints(asked)
+    if judged:
+        return judged[0]
+    constraint = as_constraint(asked)
+    return constraint.constraints[0] if isinstance(constraint, Several) else constraint
 
-    Of a list that is the rule that is tested, the strictest of the rules that compare what the first rule compares,
-    the first bound, or else the first.
+
+def judged_constraints(asked: Any) -> list[PRuleBound | CovarianceBound]:
+    """Return the constraints that a verdict is about, in an order that is not that of the list.
+
+    These are the rules on decisions, first the one that is tested, and then the bounds on covariances. Of rules that
+    differ in their level only it is the strictest, which implies the others.
     """
     constraint = as_constraint(asked)
-    if not isinstance(constraint, Several):
-        return constraint
-    rules = [c for c in constraint.constraints if isinstance(c, PRuleBound)]
-    if rules:
-        return rule_to_test(constraint) or _strictest(rules)
-    return next(c for kind in (CovarianceBound, Constraint) for c in constraint.constraints if isinstance(c, kind))
+    parts = constraint.constraints if isinstance(constraint, Several) else (constraint,)
+    strictest: dict[tuple[bool, str], PRuleBound] = {}
+    for rule in (part for part in parts if isinstance(part, PRuleBound)):
+        kind = rule.p is None, get_notion(rule.notion).name
+        strictest[kind] = max(strictest.get(kind, rule), rule, key=_strictness)
+    tested = rule_to_test(constraint)
+    rules = [rule for rule in strictest.values() if rule is not tested]
+    bounds = [part for part in parts if isinstance(part, CovarianceBound)]
+    return [*([tested] if tested else []), *sorted(rules, key=_place), *sorted(bounds, key=_place)]
 
 
-def _strictest(rules: Sequence[PRuleBound]) -> PRuleBound:
-    """Return the strictest of the rules that differ from the first in their level only: it implies the others."""
+def _strictness(rule: PRuleBound) -> tuple[float, bool]:
+    """Return how strict a rule is among those of its kind; of two alike, the tested one comes before the other."""
+    level = float(rule.p or 0.0) if rule.difference is None else -rule.difference
+    return level, rule.confidence is not None
 
-    def compared(rule: PRuleBound) -> tuple[Any, ...]:
-        return rule.p is None, get_notion(rule.notion), rule.method, rule.min_people
 
-    alike = [rule for rule in rules if compared(rule) == compared(rules[0])]
-    return max(alike, key=lambda rule: float(rule.p or 0.0) if rule.difference is None else -rule.difference)
+def _place(judged: PRuleBound | CovarianceBound) -> tuple[bool, bool, str, str]:
+    """Return the place of a constraint among those judged: ratios before differences, selection rates first."""
+    notion = get_notion(judged.notion).name
+    return getattr(judged, "p", 0.0) is None, notion != "selection_rate", notion, repr(judged)
 
 
 def has_rule(asked: Any) -> bool:

@@ -18,7 +18,17 @@ from fairmargin.constraints import CovarianceBound
 from fairmargin.formatting import ratio_beside
 from fairmargin.notions import get_notion
 from fairmargin.notions.compared import Compared, compare
-from fairmargin.report.verdict import FAILS, FAILS_MAYBE, NO_VERDICT, PASSES, PASSES_MAYBE, name_group, words
+from fairmargin.report.verdict import (
+    FAILS,
+    FAILS_MAYBE,
+    NO_VERDICT,
+    PASSES,
+    PASSES_MAYBE,
+    SELECTED,
+    name_group,
+    unless_selected,
+    words,
+)
 from fairmargin.sensitive import encode_sensitive
 from fairmargin.tables.study import Part
 
@@ -40,6 +50,8 @@ def judge_covariances(
     min_people: int,
     fitted: Any = None,
     subject: str = "The proposed model",
+    alone: bool = True,
+    selected: bool = False,
 ) -> dict[str, Any]:
     """Return the verdict on a bound on covariances.
 
@@ -56,6 +68,10 @@ def judge_covariances(
         Whose covariances in training are known; ``train`` may then be a sample of the people trained on.
     subject : str
         What the model is called at the beginning of a sentence.
+    alone : bool
+        Whether nothing else is judged; then the 80%-rule is reported beside it.
+    selected : bool
+        Whether the people held out chose the model by a test of a rule: then nothing is sure to hold.
 
     Returns
     -------
@@ -81,17 +97,29 @@ def judge_covariances(
     found |= {"screen": {key: screen[key] for key in ("status", "asked", "p_rule")}}
     if screen["status"] == NO_VERDICT or not measured:
         return found | {key: screen[key] for key in ("status", "headline", "passes", "sure", "for_whom")}
-    status = _status(measured, is_kept, held_out=test is not None)
-    count = len((test or train)[0])
-    return found | words(
+    held_out, count = test is not None, len((test or train)[0])
+    status = unless_selected(_status(measured, is_kept, held_out=held_out), selected)
+    said = words(
         status,
-        f"{_headline(status, _asked(bound), test is not None, subject)} {_beside(screen)}",
+        _headline(status, _asked(bound), held_out, subject),
         f"{_asked(bound).capitalize()} is asked for. In training the largest covariance is {_size(largest)}. "
-        f"{_furthest(measured, count, test is not None)} Beside it, the {screen['asked']:g}%-rule: "
-        f"{screen['passes'].replace('No rule was asked for; ', '')}",
-        f"{_sure(status, test is not None)} Beside it, the {screen['asked']:g}%-rule: {screen['sure']}",
-        f"{_beyond(measured, test is not None)} {screen['for_whom']}",
+        f"{_furthest(measured, count, held_out)}",
+        _sure(status, held_out, selected),
+        _beyond(measured, held_out),
     )
+    return found | (_with_screen(said, screen) if alone else said)
+
+
+def _with_screen(said: Mapping[str, str], screen: Mapping[str, Any]) -> dict[str, str]:
+    """Return the sentences of a verdict with those on the 80%-rule beside them."""
+    rule = f"Beside it, the {screen['asked']:g}%-rule:"
+    return {
+        **said,
+        "headline": f"{said['headline']} {_beside(screen)}",
+        "passes": f"{said['passes']} {rule} {screen['passes'].replace('No rule was asked for; ', '')}",
+        "sure": f"{said['sure']} {rule} {screen['sure']}",
+        "for_whom": f"{said['for_whom']} {screen['for_whom']}",
+    }
 
 
 def _compared(bound: CovarianceBound, part: Part) -> Compared:
@@ -209,9 +237,11 @@ def _furthest(rows: Sequence[Mapping[str, Any]], count: int, held_out: bool) -> 
     return f"On {count:,} held-out people the furthest from its limit is {name_group(worst)}: {_interval(worst)}."
 
 
-def _sure(status: str, held_out: bool) -> str:
+def _sure(status: str, held_out: bool, selected: bool) -> str:
     if not held_out:
         return "On the people a model was trained on, a covariance says little about others."
+    if selected and status == PASSES_MAYBE:
+        return f"No covariance is beyond its limit by more than chance explains. {SELECTED}"
     return {
         PASSES: "All intervals of covariances lie within their limits. Chance is an unlikely reason.",
         PASSES_MAYBE: "No covariance is beyond its limit by more than chance explains, nor are all of them within it "

@@ -17,6 +17,7 @@ from fairmargin.report.verdict import (
     FAILS_MAYBE,
     PASSES,
     PASSES_MAYBE,
+    SELECTED,
     corrected_for,
     describe,
     is_judged,
@@ -26,6 +27,7 @@ from fairmargin.report.verdict import (
     not_judged,
     rate_in_words,
     sides_of,
+    unless_selected,
     words,
 )
 
@@ -38,6 +40,7 @@ def judge_differences(
     limit: float,
     held_out: bool,
     subject: str = "The proposed model",
+    selected: bool = False,
 ) -> dict[str, Any]:
     """Return the verdict on a bound on differences of rates.
 
@@ -47,7 +50,7 @@ def judge_differences(
         Plain data of an audit.
     limit : float
         The largest difference allowed, a share.
-    held_out, subject
+    held_out, subject, selected
         As in :func:`fairmargin.report.verdict.judge`.
 
     Returns
@@ -65,7 +68,7 @@ def judge_differences(
     rows = [_row(a, g, len(judged)) for a, g in judged]
     widest = max(rows, key=lambda r: r["gap"])
     beyond = sorted((r for r in rows if r["gap"] > limit), key=lambda r: -r["gap"])
-    status = _status(rows, limit, may_be_sure=held_out)
+    status = unless_selected(_status(rows, limit, may_be_sure=held_out), selected)
     counted = audit["counted"]
     what = f"the {audit['rate']}" if rate_in_words(audit) else "selection rates"
     within = f"{100 * limit:g} points"
@@ -85,7 +88,7 @@ def judge_differences(
         f"The largest difference is {_gap(widest['gap'], limit)} points. At most {100 * limit:g} are asked for. That "
         f"is {distance(abs(found['margin']))} points {'less' if found['margin'] >= 0 else 'more'}. Furthest apart: "
         f"{describe(widest, counted)}.",
-        _sure(status, rows, limit, held_out, audit["compared_people"]),
+        _sure(status, rows, limit, held_out, audit["compared_people"], selected),
         _for_whom(beyond, limit, audit, counted),
     )
 
@@ -123,7 +126,9 @@ def _gap(gap: float, limit: float) -> str:
     return number_beside(100.0 * gap, 100.0 * limit)
 
 
-def _sure(status: str, rows: Sequence[Mapping[str, Any]], limit: float, held_out: bool, count: int) -> str:
+def _sure(
+    status: str, rows: Sequence[Mapping[str, Any]], limit: float, held_out: bool, count: int, selected: bool
+) -> str:
     by = {PASSES: "high", PASSES_MAYBE: "high", FAILS_MAYBE: "gap", FAILS: "corrected"}[status]
     shown = max(rows, key=lambda r: (r[by], r["gap"]))
     where = "held-out people, who were not trained on" if held_out else "people trained on"
@@ -134,6 +139,8 @@ def _sure(status: str, rows: Sequence[Mapping[str, Any]], limit: float, held_out
         span += f" Corrected for {len(rows)} comparisons at once it is {corrected} points."
     if not held_out:
         return f"{span} Nobody was held out. On the people a model was trained on, a rule says little about others."
+    if selected and status == PASSES_MAYBE:
+        return f"{span} {SELECTED}"
     said = {
         PASSES: f"All intervals lie within {100 * limit:g} points. Chance is an unlikely reason.",
         PASSES_MAYBE: f"It reaches beyond {100 * limit:g} points. These people are too few to be sure.",

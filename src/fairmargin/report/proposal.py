@@ -17,6 +17,7 @@ from fairmargin.formatting import percent, points, ratio_beside, signed_percent
 from fairmargin.pipelines import last_step
 from fairmargin.rate_statistics import paired_difference
 from fairmargin.report.asked import Asked
+from fairmargin.report.combined_verdict import combine
 from fairmargin.report.comparison import Comparison
 from fairmargin.report.covariance_verdict import judge_covariances
 from fairmargin.report.plain import plain
@@ -91,7 +92,30 @@ def describe_proposal(
 def _verdict(
     asked: Asked, audited: Mapping[str, Any], comparison: Comparison, scored: Mapping[str, Any], fitted: Any
 ) -> dict[str, Any]:
-    """Return the verdict on what was asked for."""
+    """Return the verdict on all that was asked for; ``audited`` is by the notion of the first rule."""
+    audits, part = {asked.notion.name: audited}, comparison.part
+    accepted, judged = (scored["test"] >= 0).astype(int), []
+    for rule in asked.rules:
+        name = rule.notion.name
+        if name not in audits:
+            found = audit_part(comparison.study, accepted, part, y_true=part.y, notion=rule.notion)
+            audits[name] = plain(found.to_dict())
+        verdict = _verdict_on(rule, audits[name], comparison, scored, fitted, alone=not asked.beside)
+        if not asked.beside or verdict.get("covariances") != []:  # a bound that limits nobody is not judged
+            judged.append((rule.name, verdict))
+    return combine(judged)
+
+
+def _verdict_on(
+    asked: Asked,
+    audited: Mapping[str, Any],
+    comparison: Comparison,
+    scored: Mapping[str, Any],
+    fitted: Any,
+    *,
+    alone: bool,
+) -> dict[str, Any]:
+    """Return the verdict on one rule, or on one bound on covariances."""
     part, study, held_out = comparison.part, comparison.study, comparison.held_out
     screen = asked.judge(audited, held_out)
     if asked.bound is None or audited["decides_alike"] is not None:
@@ -99,7 +123,7 @@ def _verdict(
     train = study.train, scored["train"], comparison.scores["train"]
     test = (part, scored["test"]) if held_out else None
     options: dict[str, Any] = {"screen": screen, "min_people": study.min_people, "fitted": fitted}
-    options["subject"] = asked.subject
+    options |= {"subject": asked.subject, "selected": asked.selected, "alone": alone}
     return judge_covariances(asked.bound, train=train, test=test, **options)
 
 
@@ -214,9 +238,10 @@ def _without_limit(asked: Asked, verdict: Mapping[str, Any], cost: Mapping[str, 
     of = f" of the {asked.notion.rate}" if asked.notion.needs_labels else ""
     said = f"Without a limit the p%-rule{of} is {ratio_beside(rule, asked.threshold)}"
     if asked.kind == "p-rule" and asked.requested and rule >= asked.threshold:
-        said += ": on these people it holds without one"
+        said += f": on these people {f'the {asked.name}' if asked.beside else 'it'} holds without one"
         # Both may be the same model, measured twice.
-        if round(cost["accuracy_before"] - cost["accuracy"], 12) > 0 and rule >= (verdict["p_rule"] or 0.0):
+        gains = bool(asked.beside) or rule < (verdict["p_rule"] or 0.0)  # several limits may each have one
+        if not gains and round(cost["accuracy_before"] - cost["accuracy"], 12) > 0:
             said += ", with higher accuracy. The limit brought no gain here"
     return f"{said}."
 

@@ -60,7 +60,7 @@ def asked_for(settings: Mapping[str, Any]) -> str:
 def limits_of(summary: Mapping[str, Any]) -> tuple[float, ...]:
     """Return the p%-rules that ratios in a summary are held against: no rounded ratio may read as one of these."""
     verdict = summary["verdict"] if "verdict" in summary else summary["proposal"]["verdict"]
-    asked = [verdict["asked"]] if verdict["kind"] == "p-rule" else []
+    asked = [rule["asked"] for rule in verdict.get("rules", [verdict]) if rule["kind"] == "p-rule"]
     return tuple(sorted({float(summary["audit"]["threshold"]), *asked}))
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "NO_VERDICT",
     "PASSES",
     "PASSES_MAYBE",
+    "SELECTED",
     "corrected_for",
     "describe",
     "direction",
@@ -36,6 +37,7 @@ __all__ = [
     "sides_of",
     "small_sides",
     "tested_verdict",
+    "unless_selected",
     "words",
 ]
 
@@ -44,6 +46,8 @@ PASSES_MAYBE = "passes, not beyond doubt"
 FAILS_MAYBE = "fails, may be chance"
 FAILS = "fails"
 NO_VERDICT = "no verdict"
+
+SELECTED = "These people chose the model by a test, so intervals are those of a selected classifier."
 
 _CONFIDENCE = 0.95
 _LISTED = 6  # groups named in a sentence
@@ -59,6 +63,7 @@ def judge(
     subject: str = "The proposed model",
     requested: bool = True,
     unlimited_by: str | None = None,
+    selected: bool = False,
 ) -> dict[str, Any]:
     """Return the verdict on audited decisions.
 
@@ -77,6 +82,8 @@ def judge(
         Whether the model was trained for this rule.
     unlimited_by : str, optional
         What is followed and sets no threshold: ratios are reported, and no verdict is given.
+    selected : bool
+        Whether these people chose the model by a test of another rule: then nothing is sure to hold.
 
     Returns
     -------
@@ -99,7 +106,7 @@ def judge(
     found |= {"margin": lowest["rule"] - asked}
     if unlimited_by is not None:
         return found | {"margin": None, "below": []} | _without_threshold(unlimited_by, lowest, audit)
-    status = _status(judged, asked, may_be_sure=held_out is not False)
+    status = unless_selected(_status(judged, asked, may_be_sure=held_out is not False), selected)
     keeps, misses = ("keep", "miss") if subject.endswith("s") else ("keeps", "misses")
     headlines = {
         PASSES: f"Yes. {subject} {keeps} the {rule}.",
@@ -116,15 +123,16 @@ def judge(
         status,
         headlines[status],
         _passes(lowest, asked, of, counted, limit),
-        _sure(status, judged, asked, held_out, audit["compared_people"]),
+        _sure(status, judged, asked, held_out, audit["compared_people"], selected),
         _for_whom(below, asked, audit),
     )
 
 
-def tested_verdict(found: Mapping[str, Any], guarantee: Guarantee, subject: str) -> dict[str, Any]:
+def tested_verdict(found: Mapping[str, Any], guarantee: Guarantee, subject: str, *, alone: bool) -> dict[str, Any]:
     """Return the verdict on a model that the people held out selected by a test: what is sure is the test's claim.
 
-    Their rates are those of a selected classifier, so that intervals around them claim too much.
+    Their rates are those of a selected classifier, so that intervals around them claim too much. ``alone`` says
+    whether there were no other constraints, which hold in training only.
     """
     if found["status"] == NO_VERDICT:
         return dict(found)
@@ -139,7 +147,9 @@ def tested_verdict(found: Mapping[str, Any], guarantee: Guarantee, subject: str)
             f"One classifier was tested on {guarantee.people:,} held-out people, who were not trained on. The {sure} "
             f"covers the {rule} only, not the ratio measured."
         )
-    changed = {"sure": said}
+    if not alone:
+        said += " It covers no other constraint: those hold among the people trained on only."
+    changed: dict[str, Any] = {"sure": said, "confidence": guarantee.confidence}
     if found["status"] in (PASSES, PASSES_MAYBE):
         changed |= {"status": PASSES, "headline": f"Yes, with {sure}. {subject} keeps the {rule}."}
     return {**found, **changed}
@@ -285,7 +295,19 @@ def direction(difference: float | None) -> str:
     return "less often than" if difference < 0 else "more often than"
 
 
-def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_out: bool | None, count: int) -> str:
+def unless_selected(status: str, selected: bool) -> str:
+    """Return a status, less sure where the people chose the model: their intervals then claim too much."""
+    return PASSES_MAYBE if selected and status == PASSES else status
+
+
+def _sure(
+    status: str,
+    judged: Sequence[Mapping[str, Any]],
+    asked: float,
+    held_out: bool | None,
+    count: int,
+    selected: bool,
+) -> str:
     # The group that decides: the interval shown is the one that the words after it are about.
     by = {PASSES: "low", PASSES_MAYBE: "low", FAILS_MAYBE: "rule", FAILS: "corrected"}[status]
     shown = min(judged, key=lambda g: (g[by], g["rule"]))
@@ -295,6 +317,8 @@ def _sure(status: str, judged: Sequence[Mapping[str, Any]], asked: float, held_o
         span += f" Corrected for {len(judged)} comparisons at once it is {limits}."
     if held_out is False:
         return f"{span} Nobody was held out. On the people a model was trained on, a rule says little about others."
+    if selected and status == PASSES_MAYBE:
+        return f"{span} {SELECTED}"
     others = sum(g["low"] < asked and g is not shown for g in judged)
     too = {0: "", 1: ", and so does that of one more group"}.get(others, f", and so do those of {others} more groups")
     said = {

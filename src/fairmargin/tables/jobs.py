@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
@@ -32,12 +33,12 @@ from fairmargin.exceptions import DataError, DisparateTreatmentError
 from fairmargin.formatting import interval, number_beside, ratio_beside, shorten
 from fairmargin.frontier import FairnessFrontier
 from fairmargin.metrics import p_rule
-from fairmargin.notions import Notion
 from fairmargin.pipelines import fit_to_groups, last_step, with_constraint
-from fairmargin.report.asked import Asked
+from fairmargin.report.asked import Asked, asked_by
 from fairmargin.report.candidates import Candidate, Selection
+from fairmargin.report.evaluation import evaluate
 from fairmargin.report.summary import frontier_summary, training_summary
-from fairmargin.several import main_constraint, notion_of, rule_to_test
+from fairmargin.several import rule_to_test
 from fairmargin.tables.model import TabularModel
 from fairmargin.tables.study import Study
 
@@ -126,7 +127,7 @@ def report_training(
         gains=gains,
         asked=_asked(estimator),
     )
-    summary["warnings"] += _shortfalls(estimator, summary)
+    summary["warnings"] += _shortfalls(study, estimator, summary)
     return _tabular(study, estimator, summary), summary
 
 
@@ -381,50 +382,49 @@ def _ties(estimator: Any) -> list[str]:
 
 
 def _asked(estimator: Any) -> Asked:
-    """Return the rule that a constraint asks for, which the verdict is about."""
-    rule, notion = main_constraint(last_step(estimator).constraint), _notion_of(estimator)
-    if isinstance(rule, PRuleBound) and rule.p is not None:
-        tested = getattr(last_step(estimator), "guarantee_", None)
-        on_held_out = tested is not None and tested.kind != "cross-fitted"
-        return Asked("p-rule", float(rule.p), notion, guarantee=tested if on_held_out else None)
-    if isinstance(rule, PRuleBound):
-        assert rule.difference is not None  # one of the two is given
-        return Asked("difference", float(rule.difference), notion)
-    if isinstance(rule, CovarianceBound):
-        return Asked("covariance", notion=notion, bound=rule)
-    return Asked(notion=notion, requested=False)
+    """Return what a constraint asks for, which the verdict is about."""
+    last = last_step(estimator)
+    tested = getattr(last, "guarantee_", None)
+    on_held_out = tested is not None and tested.kind != "cross-fitted"
+    return asked_by(last.constraint, tested if on_held_out else None)
 
 
-def _notion_of(estimator: Any) -> Notion:
-    return notion_of(main_constraint(last_step(estimator).constraint))
-
-
-def _shortfalls(estimator: Any, summary: dict[str, Any]) -> list[str]:
+def _shortfalls(study: Study, estimator: Any, summary: dict[str, Any]) -> list[str]:
     """Return notes where held-out people fare worse than requested, or than under a constant decision."""
-    test = summary["test"]
-    notes: list[str] = []
+    test, asked = summary["test"], _asked(estimator)
     if test is None:
-        return notes
-    rule = _asked(estimator)
-    of = f" of the {rule.notion.rate}" if rule.notion.needs_labels else ""
-    asked = rule.value if rule.kind == "p-rule" and rule.requested else None
-    if asked is not None and test["p_rule"] is not None and test["p_rule"] < asked:
-        notes.append(
-            f"The {asked:g}%-rule{of} holds on the people trained on; on those held out the p%-rule is "
-            f"{ratio_beside(test['p_rule'], asked)} "
-            f"(95% interval {interval(test['p_rule_low'], test['p_rule_high'], beside=(asked,))})."
-        )
-    if rule.kind == "difference" and (test["cv_score"] or 0.0) > rule.value:
-        notes.append(
-            f"{'Rates' if of else 'Selection rates'} differ by at most {100 * rule.value:g} points among the people "
-            f"trained on; among those held out by {number_beside(100 * test['cv_score'], 100 * rule.value)}."
-        )
+        return []
+    measured, notes = {asked.notion.name: test}, []
+    how: dict[str, Any] = {"method": study.method, "min_people": study.min_people}
+    for rule in asked.rules:
+        if rule.notion.name not in measured:
+            accepted = np.asarray(estimator.decision_function(study.test.X) >= 0)
+            measured[rule.notion.name] = evaluate(accepted, study.test, notion=rule.notion, **how)
+        notes += _shortfall(rule, measured[rule.notion.name])
     if test["accuracy"] < test["constant_accuracy"]:
         notes.append(
             f"On held-out people the classifier is right in {test['accuracy']:.1%} of cases; deciding the same for "
             f"everybody would be right in {test['constant_accuracy']:.1%}."
         )
     return notes
+
+
+def _shortfall(rule: Asked, test: Mapping[str, Any]) -> list[str]:
+    """Return a note if held-out people fare worse than a rule requests."""
+    of = f" of the {rule.notion.rate}" if rule.notion.needs_labels else ""
+    asked = rule.value if rule.kind == "p-rule" and rule.requested else None
+    if asked is not None and test["p_rule"] is not None and test["p_rule"] < asked:
+        return [
+            f"The {asked:g}%-rule{of} holds on the people trained on; on those held out the p%-rule is "
+            f"{ratio_beside(test['p_rule'], asked)} "
+            f"(95% interval {interval(test['p_rule_low'], test['p_rule_high'], beside=(asked,))})."
+        ]
+    if rule.kind == "difference" and (test["cv_score"] or 0.0) > rule.value:
+        return [
+            f"{'Rates' if of else 'Selection rates'} differ by at most {100 * rule.value:g} points among the people "
+            f"trained on; among those held out by {number_beside(100 * test['cv_score'], 100 * rule.value)}."
+        ]
+    return []
 
 
 def ask_questions(
