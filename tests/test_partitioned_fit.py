@@ -510,3 +510,53 @@ def test_a_failed_fit_leaves_nothing_behind(folder):
 def test_too_few_iterations_warn(folder):
     with pytest.warns(UserWarning, match="iteration limit"):
         train(FairLogisticRegression(max_iter=1), folder, sample_size=500)
+
+
+@pytest.mark.parametrize("sample_size", [400, 10_000])
+@pytest.mark.parametrize("constraint", [CovarianceBound(0.0), CovarianceBound(0.1), LossBound(0.1)])
+@pytest.mark.filterwarnings("ignore::fairmargin.CovarianceWarning")
+@pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning")
+def test_multipliers_of_the_hinge_loss_are_those_in_memory(tmp_path, constraint, sample_size):
+    """They once belonged to an earlier round than the bound, and searches by their prices went astray."""
+    rng = np.random.default_rng(0)
+    man = rng.integers(0, 2, 1200)
+    data = pd.DataFrame({"owner": (rng.random(1200) < 0.3 + 0.3 * man) * 1.0, "x": rng.normal(size=1200)})
+    data["grade"] = np.round(rng.normal(size=1200) + man)
+    data["sex"] = np.where(man, "man", "woman")
+    data["y"] = (data.owner + 0.5 * data.grade + 0.7 * rng.normal(size=1200) > 1).astype(int)
+    estimator, how = FairLinearSVC(constraint=constraint), {"sample_size": sample_size, "engine": LocalEngine(1)}
+    fitted = fit(estimator, write(data, tmp_path, 3, 300), target="y", sensitive="sex", **how)
+    model, X = fitted.estimator, fitted.encoder.transform(data)
+    memory = FairLinearSVC(constraint=constraint).fit(X, data["y"], sensitive_features=data[["sex"]])
+    np.testing.assert_allclose(model.multipliers_, memory.multipliers_, rtol=1e-6)
+    assert model.certificate_.status == memory.certificate_.status == "solved"
+
+
+@pytest.mark.parametrize("sample_size", [400, 10_000])
+@pytest.mark.filterwarnings("ignore::fairmargin.CovarianceWarning")
+@pytest.mark.filterwarnings("ignore::fairmargin.TrivialClassifierWarning")
+def test_a_budget_and_promises_under_the_hinge_loss_end_at_the_least_covariance(tmp_path, sample_size):
+    """0.1297 was once called solved."""
+    data = coded_people(2500, seed=2)
+    data["weight"] = np.random.default_rng(2).integers(0, 3, len(data)) * 1.0
+    asked = [LossBound(0.2), IndividualLossBound(keep_positive={"sex": "woman"})]
+    given = {"target": "y", "sensitive": "sex", "sample_weight": "weight", "sample_size": sample_size}
+    estimator = FairLinearSVC(1.0, constraint=asked)
+    fitted = fit(estimator, write(data, tmp_path, 3, 300), engine=LocalEngine(1), **given)
+    assert abs(fitted.estimator.covariance_.iloc[0]) == pytest.approx(0.0925499, rel=1e-5)  # by cvxpy and Clarabel
+
+
+def test_numbers_that_are_said_to_be_categories_are_groups(tmp_path):
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame(rng.normal(size=(1200, 8)), columns=list("abcdefgh"))
+    data["region"] = rng.integers(0, 4, 1200)
+    data["y"] = (data.a + data.b + 0.5 * (data.region == 2) + rng.normal(size=1200) > 0).astype(int)
+    data.to_parquet(tmp_path / "people.parquet")
+    told = fit(
+        FairLogisticRegression(), tmp_path, target="y", sensitive="region", categorical=["region"], engine="local"
+    )
+    known = FairLogisticRegression().fit(
+        told.encoder.transform(data), data.y, sensitive_features=data["region"].astype(str)
+    )
+    np.testing.assert_allclose(told.estimator.covariance_, known.covariance_, atol=1e-12)
+    np.testing.assert_allclose(told.estimator.coef_, known.coef_, rtol=1e-6)

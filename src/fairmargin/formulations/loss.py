@@ -158,6 +158,8 @@ def least_factor(path: Path, budget: float) -> tuple[float, Solution]:
             low, at_low = t, here
         if high - low <= EPS:
             break
+    if budget - at_high.objective > ROUGH * path.free.objective:  # multipliers that misled the search
+        return high, replace(at_high, certificate=replace(at_high.certificate, status="inaccurate"))
     # That less is not possible is proved by the point beyond the budget, if it was solved.
     return high, as_sure_as(at_high, at_low)
 

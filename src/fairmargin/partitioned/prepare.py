@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.exceptions import DataError
@@ -107,7 +108,9 @@ def _attributes(layout: Layout, groups: dict[str, tuple[Any, ...]]) -> Sensitive
     for name in layout.sensitive:
         if name in groups:
             values = [MISSING_GROUP if value is None else value for value in groups[name]]
-            attributes += encode_sensitive({name: values}).attributes
+            # Categories: what the layout takes for groups may be numbers, which would be measured by their values.
+            column = pd.Series(values, dtype="category" if len(values) > 2 and MISSING_GROUP not in values else None)
+            attributes += encode_sensitive({name: column}).attributes
         else:
             attributes.append(Attribute(name, values=np.empty(0)))
     return Sensitive(tuple(attributes))

@@ -141,12 +141,12 @@ def solve_hinge(problem: PartitionedProblem, start: Start | None, accuracy: Accu
     """
     first = _solve_on_sample(problem) if start is None else None
     theta = np.zeros_like(problem.ridge) if start is None else start.theta
-    multipliers = np.zeros(problem.n_rows)
     if first is not None:
-        theta, multipliers = first.theta, first.multipliers
+        theta = first.theta
     # About as many rows are near as the sample has.
     share = len(problem.sample.y) / problem.design.shape[0]
-    reach, bound, n_iter = 0.0, problem.trivial_bound, 0
+    reach, n_iter = 0.0, 0
+    bound, multipliers = problem.trivial_bound, np.zeros(problem.n_rows)  # which prove the bound
     best: Solution | None = None
     for _ in range(min(_MOST_ROUNDS, accuracy.max_iter)):
         reach = max(reach, _reach(problem, theta, share))  # where theta has moved, nobody may be as near as before
@@ -155,13 +155,13 @@ def solve_hinge(problem: PartitionedProblem, start: Start | None, accuracy: Accu
         if best is None or _is_better(problem, theta, value, best):
             best = _solution(problem, theta, multipliers, value, bound, n_iter, accuracy)
         else:  # so many crossed the margin that the step was in vain: look at more rows from the best point
-            best = _solution(problem, best.theta, best.multipliers, best.objective, bound, n_iter, accuracy)
+            best = _solution(problem, best.theta, multipliers, best.objective, bound, n_iter, accuracy)
             share *= _WIDER
             near = None
         if best.certificate.status == "solved":
             return best
         if near is None:
-            theta, multipliers = best.theta, best.multipliers
+            theta = best.theta
             reach = max(_WIDER * reach, _reach(problem, theta, share))
             near = problem.passes.near(theta, reach)
         found = solve(
@@ -169,7 +169,9 @@ def solve_hinge(problem: PartitionedProblem, start: Start | None, accuracy: Accu
         )
         del near  # its rows need not be in memory beside those of the next pass
         n_iter += found.certificate.n_iter
-        theta, multipliers, bound = found.theta, found.multipliers, max(bound, found.certificate.dual_bound)
+        theta = found.theta
+        if found.certificate.dual_bound > bound:
+            bound, multipliers = found.certificate.dual_bound, found.multipliers
     assert best is not None
     return best
 
