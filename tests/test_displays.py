@@ -1,6 +1,7 @@
 """What notebooks show: HTML of audits, frontiers and fitted estimators, and drawings by group."""
 
 import warnings
+from functools import partial
 
 import matplotlib as mpl
 import numpy as np
@@ -21,6 +22,7 @@ from fairmargin import (
     GainLossDisplay,
     GroupPredictionDisplay,
     GroupRateDisplay,
+    Membership,
     PRuleBound,
     RegressionFrontier,
 )
@@ -166,3 +168,42 @@ def test_regressions_are_drawn(data):
         GroupPredictionDisplay.from_predictions([1.0, np.inf], sensitive_features=["a", "b"], plot=False)
     with pytest.raises(ValueError, match="cut numbers into groups"):
         GroupPredictionDisplay.from_predictions(wage, sensitive_features=wage)
+
+
+@pytest.mark.parametrize(
+    ("predictions", "message"),
+    [
+        ([], "y_pred is empty: there are no predictions to draw"),
+        (
+            ["a", "b"],
+            r"y_pred must hold one real number per person, got .* of shape \(2,\); decisions are drawn by Group",
+        ),
+        ([1.0 + 2.0j, 3.0], "y_pred must hold one real number per person, got complex128"),
+        (np.ones((2, 2)), r"y_pred must hold one real number per person, got float64 of shape \(2, 2\)"),
+    ],
+)
+def test_only_predictions_that_are_numbers_are_drawn(predictions, message):
+    with pytest.raises(ValueError, match=message):
+        GroupPredictionDisplay.from_predictions(predictions, sensitive_features=["a", "b"][: len(predictions)])
+
+
+def test_no_decisions_are_not_drawn():
+    nobody = {"sensitive_features": []}
+    for draw in (GroupRateDisplay.from_predictions, partial(ErrorRateDisplay.from_predictions, [])):
+        with pytest.raises(ValueError, match="no decisions to draw"):
+            draw([], **nobody)
+    with pytest.raises(ValueError, match="no decisions to draw"):
+        GainLossDisplay.from_predictions([], [], **nobody)
+
+
+def test_expected_numbers_of_people_are_rounded_as_in_audits():
+    rng = np.random.default_rng(0)
+    race = Membership(rng.dirichlet([1, 1], 600), groups=["a", "b"], name="race")
+    before, decided = rng.integers(0, 2, 600), rng.integers(0, 2, 600)
+    listed = [group.people for group in audit(decided, sensitive_features=race).attributes[0].groups]
+    assert sum(listed) == 600
+    rates = GroupRateDisplay.from_predictions(decided, sensitive_features=race, plot=False).table
+    assert rates["people"].tolist() == listed
+    changes = GainLossDisplay.from_predictions(before, decided, sensitive_features=race).table
+    assert changes["people"].tolist() == listed
+    assert changes["gained"].sum() == pytest.approx(np.sum(decided > before), abs=1)  # two numbers are rounded

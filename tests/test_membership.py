@@ -28,6 +28,13 @@ from fairmargin import (
     positive_rates,
 )
 from fairmargin.audit import audit
+from fairmargin.audit.profiles import apply_profile
+from fairmargin.audit.scores import by_quantile
+from fairmargin.baselines import PrejudiceRemover, Reweighing
+from fairmargin.discrimination_rules import find_discrimination_rules
+from fairmargin.experiments.comparison import compare
+from fairmargin.proxies import find_proxies
+from fairmargin.sensitive import encode_sensitive
 
 CONSTRAINTS = {
     "covariance": CovarianceBound(0.02),
@@ -281,6 +288,29 @@ def test_an_audit_puts_small_unsure_groups_together():
     assert groups[-1].people == round(table[:, 2:].sum())
 
 
+@pytest.mark.parametrize("reference", [None, {"race": "a"}])
+def test_a_group_without_people_is_left_out_of_an_audit_of_scores(reference):
+    """A column of zeros changes nothing, as a group that does not occur among known ones."""
+    share = np.random.default_rng(0).random(100)
+    decided = (share > 0.5).astype(int)
+    table = np.c_[share, (1 - share) / 2, (1 - share) / 2]
+    three = Membership(table, groups=["a", "b", "c"], name="race")
+    four = Membership(np.c_[table, 0 * share], groups=["a", "b", "c", "d"], name="race")
+    known, more = (
+        audit(decided, sensitive_features=z, scores=share, y_true=decided, min_people=10, reference=reference)
+        for z in (three, four)
+    )
+    assert [(g.group, g.people) for g in more.scored] == [(g.group, g.people) for g in known.scored]
+    assert [g.mean for g in more.scored] == pytest.approx([g.mean for g in known.scored])
+    for mine, theirs in ((more.attributes, known.attributes), (more.scoring, known.scoring)):
+        assert [(g.group, g.people) for g in mine[0].groups] == [(g.group, g.people) for g in theirs[0].groups]
+        assert [g.rate for g in mine[0].groups] == pytest.approx([g.rate for g in theirs[0].groups])
+    attributes = (encode_sensitive(z).attributes[0] for z in (three, four))
+    few, all_of_them = (by_quantile([(attribute, None)], share) for attribute in attributes)
+    assert [(c.group, c.quantile) for c in all_of_them] == [(c.group, c.quantile) for c in few]
+    assert [c.ratio for c in all_of_them] == pytest.approx([c.ratio for c in few])
+
+
 # --- What needs to know the groups raises ----------------------------------------------------------------
 
 X_, Y_, Z_ = people()
@@ -295,6 +325,19 @@ COUNTING = {
     ),
     "wrapper": lambda z: CertifiedClassifier(FairLogisticRegression(), p=40).fit(X_, Y_, sensitive_features=z),
     "selection": lambda z: fair_top_k(X_[:, 0], 20, sensitive_features=z),
+    "profile": lambda z: apply_profile("us-four-fifths", Y_, sensitive_features=z),
+    "proxies": lambda z: find_proxies(pd.DataFrame(X_), z),
+    "discriminatory rules": lambda z: find_discrimination_rules(pd.DataFrame(X_), z, Y_ == 1),
+    "comparison of methods": lambda z: compare(X_, Y_, sensitive_features=z),
+    "compared method": lambda z: Reweighing(FairLogisticRegression(constraint=None)).fit(
+        X_, Y_, sensitive_features=z
+    ),
+    "compared method of two groups": lambda z: PrejudiceRemover().fit(X_, Y_, sensitive_features={"race": z}),
+    "compared method to decide": lambda z: (
+        PrejudiceRemover()
+        .fit(X_, Y_, sensitive_features={"race": np.asarray(Z_) == np.asarray(Z_)[0]})
+        .predict(X_, sensitive_features=z)
+    ),
     "promise to a group": lambda z: FairLogisticRegression(
         constraint=IndividualLossBound(keep_positive={"race": "a"})
     ).fit(X_, Y_, sensitive_features=z),

@@ -184,3 +184,14 @@ def test_probabilities_are_no_decisions(pos_label):
 def test_many_labels_are_not_all_listed():
     with pytest.raises(ValueError, match=r"labels 0, 1, 10, 11, 12 and 35 more is positive"):
         p_rule(None, np.arange(40), sensitive_features=["a", "b"] * 20)
+
+
+def test_many_groups_without_people_are_not_all_listed():
+    rng = np.random.default_rng(0)
+    z, d, strata = rng.choice(list("abcdefgh"), 3000), rng.integers(0, 2, 3000), rng.integers(0, 250, 3000)
+    with pytest.warns(UndefinedMetricWarning, match=r"in sensitive='.'.*; .* and \d+ more: left out") as given:
+        cv_score(None, d, sensitive_features=z, strata=strata)
+    assert str(given[0].message).count("sensitive=") == 5
+    with pytest.raises(ValueError, match=r"at most one group has anybody in: .*; .* and 33 more\. Merge") as error:
+        p_rule(None, [1, 0] * 20, sensitive_features=["a", "b"] * 20, strata=[*range(39), 38])
+    assert str(error.value).count(";") == 4

@@ -24,7 +24,7 @@ from fairmargin.diagnostics import measure_movement, warn_if_bought
 from fairmargin.formulations import Outcome, Task, make_task, run, warn_unless_solved
 from fairmargin.formulations.task import FeatureMap
 from fairmargin.guarantee.learning import learn_then_test
-from fairmargin.inputs import is_dask_frame
+from fairmargin.inputs import check_same_order, is_dask_frame
 from fairmargin.losses import LogisticLoss, Loss
 from fairmargin.misspelled import names_arguments
 from fairmargin.plain_state import PlainState
@@ -282,6 +282,7 @@ class FairClassifier(TakesConstraint, PlainState, ClassifierMixin, BaseEstimator
         self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any, strata: Any = None
     ) -> TrainingData:
         """Check the data."""
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, strata=strata)
         needs = self._constraint() is not None
         data = self._read(X, y, sample_weight, sensitive_features, needs_sensitive=needs)
         return replace(data, strata=strata_to_fit(strata, data))

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from fairmargin.base import FairClassifier
 from fairmargin.decisions import RULES, GroupCounts, count_groups, least_ratio
 from fairmargin.formatting import NONE, escape_markdown, people, percent, ratio_beside
+from fairmargin.inputs import check_same_order
 from fairmargin.report.plain import versions
 from fairmargin.report.proof import describe_proof
 from fairmargin.sensitive import Attribute, encode_sensitive
@@ -91,6 +92,7 @@ def model_card(
             f"A model card is about classifiers of two classes, got {type(decider).__name__}; for several see "
             "class_rates and class_p_rules."
         )
+    check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
     accepted, deserving, weight = _decisions(model, decider, X, y, sample_weight)
     sensitive = encode_sensitive(sensitive_features, len(accepted))
     name = type(decider).__name__

@@ -27,7 +27,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import chi2, hypergeom
 
-from fairmargin.inputs import check_container
+from fairmargin.inputs import check_container, check_same_order
+from fairmargin.membership import Membership, probabilities_refused
 from fairmargin.sensitive import read_columns
 
 __all__ = ["DiscriminationRule", "extended_lift", "extended_lift_bound", "find_discrimination_rules"]
@@ -118,9 +119,10 @@ def find_discrimination_rules(
         Longest list per kind of rule.
     """
     check_container(positive, "positive")
+    check_same_order(features=features, sensitive_features=sensitive_features, positive=positive)
     refused = ~np.asarray(positive, dtype=bool).ravel()
     columns = [_Column.of(str(name), features[name]) for name in features]
-    attributes = [_Column.of(name, values.astype(object)) for name, values in read_columns(sensitive_features)]
+    attributes = [_groups(name, values) for name, values in read_columns(sensitive_features)]
     level = _CHANCE / max(_count_tests(columns, attributes), 1)
     found: list[DiscriminationRule] = []
     for groups in attributes:
@@ -155,6 +157,13 @@ class _Column:
 
     def item(self, code: int) -> str:
         return f"{self.name} = {self.values[code]}"
+
+
+def _groups(name: str, values: Any) -> _Column:
+    """Return a sensitive attribute as a column; one that is known as probabilities only raises."""
+    if isinstance(values, Membership):
+        raise probabilities_refused(name, "a search for discriminatory rules")
+    return _Column.of(name, values.astype(object))
 
 
 def _count_tests(columns: list[_Column], attributes: list[_Column]) -> int:

@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from fairmargin.audit.errors import ERROR_RATES
 from fairmargin.decisions import count_groups
 from fairmargin.formulations.prule.rule import rates_in_words
-from fairmargin.inputs import check_container, check_no_missing
+from fairmargin.inputs import check_container, check_no_missing, check_same_order
 from fairmargin.notions import get_notion
 from fairmargin.rate_statistics import rate_interval
-from fairmargin.sensitive import encode_groups, encode_sensitive
+from fairmargin.sensitive import Attribute, encode_groups, encode_sensitive
 
 if TYPE_CHECKING:
     from fairmargin.frontier import FairnessFrontier
@@ -101,6 +101,7 @@ class GroupRateDisplay(_GroupDisplay):
         plot: bool = True,
     ) -> GroupRateDisplay:
         """Draw decisions, positive where they equal ``pos_label``."""
+        check_same_order(y_pred=y_pred, sensitive_features=sensitive_features)
         positive = np.asarray(y_pred) == pos_label
         display = cls(pd.DataFrame(_rates(positive, np.ones(len(positive), bool), sensitive_features, confidence)))
         return display.plot(ax=ax) if plot else display
@@ -110,6 +111,7 @@ class GroupRateDisplay(_GroupDisplay):
         cls, estimator: Any, X: Any, *, sensitive_features: Any, confidence: float = 0.95, ax: Any = None
     ) -> GroupRateDisplay:
         """Draw the decisions of a fitted classifier; positive is ``classes_[1]``."""
+        check_same_order(X=X, sensitive_features=sensitive_features)
         positive = estimator.classes_[1]
         options: dict[str, Any] = {"pos_label": positive, "confidence": confidence, "ax": ax}
         return cls.from_predictions(estimator.predict(X), sensitive_features=sensitive_features, **options)
@@ -162,6 +164,7 @@ class ErrorRateDisplay(_GroupDisplay):
         unknown = [measure for measure in measures if measure not in ERROR_RATES]
         if unknown:
             raise ValueError(f"There is no measure {unknown[0]!r}; there are {', '.join(map(repr, ERROR_RATES))}.")
+        check_same_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
         label, positive = np.asarray(y_true) == pos_label, np.asarray(y_pred) == pos_label
         outcomes = {
             "true positive rate": (positive, label),
@@ -180,6 +183,7 @@ class ErrorRateDisplay(_GroupDisplay):
         cls, estimator: Any, X: Any, y: Any, *, sensitive_features: Any, ax: Any = None, **options: Any
     ) -> ErrorRateDisplay:
         """Draw the error rates of a fitted classifier; positive is ``classes_[1]``."""
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features)
         options |= {"pos_label": estimator.classes_[1], "ax": ax}
         return cls.from_predictions(y, estimator.predict(X), sensitive_features=sensitive_features, **options)
 
@@ -225,17 +229,16 @@ class GainLossDisplay(_GroupDisplay):
         cls, y_before: Any, y_pred: Any, *, sensitive_features: Any, pos_label: Any = 1, ax: Any = None
     ) -> GainLossDisplay:
         """Draw the changes from one set of decisions to another on the same people."""
+        check_same_order(y_before=y_before, y_pred=y_pred, sensitive_features=sensitive_features)
         before, now = np.asarray(y_before) == pos_label, np.asarray(y_pred) == pos_label
         if len(before) != len(now):
             raise ValueError(f"There are {len(before):,} decisions before and {len(now):,} now.")
         rows = []
-        for attribute in encode_sensitive(sensitive_features, len(now), groups=False).attributes:
+        for attribute in _attributes(sensitive_features, len(now)):
             gained, lost = (count_groups(attribute, change) for change in (now & ~before, before & ~now))
             for k, group in enumerate(attribute.categories):
-                counts = {"gained": int(gained.positives[k]), "lost": int(lost.positives[k])}
-                rows.append(
-                    {"attribute": attribute.name, "group": str(group), "people": int(gained.people[k]), **counts}
-                )
+                names = {"attribute": attribute.name, "group": str(group), "people": _people(gained.people[k])}
+                rows.append({**names, "gained": round(gained.positives[k]), "lost": round(lost.positives[k])})
         return cls(pd.DataFrame(rows)).plot(ax=ax)
 
     @classmethod
@@ -243,6 +246,7 @@ class GainLossDisplay(_GroupDisplay):
         cls, estimator: Any, before: Any, X: Any, *, sensitive_features: Any, ax: Any = None
     ) -> GainLossDisplay:
         """Draw the changes from the decisions of one fitted classifier, ``before``, to those of another."""
+        check_same_order(X=X, sensitive_features=sensitive_features)
         options: dict[str, Any] = {"pos_label": estimator.classes_[1], "ax": ax}
         return cls.from_predictions(
             before.predict(X), estimator.predict(X), sensitive_features=sensitive_features, **options
@@ -289,11 +293,8 @@ class GroupPredictionDisplay(_GroupDisplay):
         cls, y_pred: Any, *, sensitive_features: Any, ax: Any = None, plot: bool = True
     ) -> GroupPredictionDisplay:
         """Draw predictions, or any other number per person, such as residuals."""
-        check_container(y_pred, "y_pred")
-        check_no_missing(y_pred, "y_pred")
-        predicted = column_or_1d(np.asarray(y_pred, dtype=float))
-        if not np.all(np.isfinite(predicted)):
-            raise ValueError("y_pred has nan or infinite values, which cannot be drawn; leave these people out.")
+        predicted = _numbers_to_draw(y_pred)
+        check_same_order(y_pred=y_pred, sensitive_features=sensitive_features)
         rows = []
         for attribute in encode_groups(sensitive_features, len(predicted), "sensitive_features"):
             for k, group in enumerate(attribute.categories):
@@ -308,6 +309,7 @@ class GroupPredictionDisplay(_GroupDisplay):
         cls, estimator: Any, X: Any, *, sensitive_features: Any, ax: Any = None
     ) -> GroupPredictionDisplay:
         """Draw the predictions of a fitted regressor."""
+        check_same_order(X=X, sensitive_features=sensitive_features)
         return cls.from_predictions(estimator.predict(X), sensitive_features=sensitive_features, ax=ax)
 
     def plot(self, ax: Any = None, **bar_options: Any) -> GroupPredictionDisplay:
@@ -324,6 +326,27 @@ class GroupPredictionDisplay(_GroupDisplay):
         return self
 
 
+def _numbers_to_draw(y_pred: Any) -> NDArray[np.float64]:
+    """Return predictions as numbers; raise where there are none, or others than finite ones."""
+    check_container(y_pred, "y_pred")
+    check_no_missing(y_pred, "y_pred")
+    values = np.asarray(y_pred)
+    try:
+        numbers = column_or_1d(values if values.dtype.kind == "c" else values.astype(float))
+    except (TypeError, ValueError):
+        numbers = values
+    if numbers.dtype.kind != "f" or numbers.ndim > 1:
+        raise ValueError(
+            f"y_pred must hold one real number per person, got {values.dtype} of shape {values.shape}; decisions are "
+            "drawn by GroupRateDisplay."
+        )
+    if not len(numbers):
+        raise ValueError("y_pred is empty: there are no predictions to draw.")
+    if not np.all(np.isfinite(numbers)):
+        raise ValueError("y_pred has nan or infinite values, which cannot be drawn; leave these people out.")
+    return numbers
+
+
 def _spread(values: NDArray[np.float64]) -> dict[str, float]:
     """Return number, mean and quantiles of values."""
     q05, q25, median, q75, q95 = np.quantile(values, [0.05, 0.25, 0.5, 0.75, 0.95]).tolist()
@@ -331,14 +354,26 @@ def _spread(values: NDArray[np.float64]) -> dict[str, float]:
     return {**found, "q05": q05, "q25": q25, "median": median, "q75": q75, "q95": q95}
 
 
+def _people(number: float) -> int:
+    """Return a number of people, which is an expected one where groups are probabilities, as audits show it."""
+    return max(round(float(number)), int(number > 0))
+
+
+def _attributes(sensitive_features: Any, n_people: int) -> tuple[Attribute, ...]:
+    """Return the attributes of the people to draw, of whom there must be some."""
+    if not n_people:
+        raise ValueError("There are no decisions to draw.")
+    return encode_sensitive(sensitive_features, n_people, groups=False).attributes
+
+
 def _rates(outcome: Any, among: Any, sensitive_features: Any, confidence: float) -> list[dict[str, Any]]:
     """Return the rate of an outcome among some people, by group; nan where nobody counts."""
     rows = []
-    for attribute in encode_sensitive(sensitive_features, len(outcome), groups=False).attributes:
+    for attribute in _attributes(sensitive_features, len(outcome)):
         counts = count_groups(attribute, outcome, among.astype(float))
         for group, n, k in zip(attribute.categories, counts.weight, counts.positives, strict=True):
             low, high = rate_interval(k, n, confidence) if n else (np.nan, np.nan)
-            names = {"attribute": attribute.name, "group": str(group), "people": int(n)}
+            names = {"attribute": attribute.name, "group": str(group), "people": _people(n)}
             rows.append({**names, "rate": k / n if n else np.nan, "low": low, "high": high})
     return rows
 

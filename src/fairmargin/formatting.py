@@ -60,6 +60,11 @@ def shorten(text: Any, width: int = 60) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
+def listed(names: Sequence[str], between: str = ", ", most: int = 5) -> str:
+    """Return names in one line, with the number of those beyond the first ``most``."""
+    return between.join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
 def with_article(text: str) -> str:
     """Return a text behind its indefinite article; one that begins with a number is read aloud: "an 80%-rule"."""
     vowel = re.match(r"8|1[18](?!\d)", text)

@@ -31,6 +31,7 @@ from fairmargin.frontier_points import (
     TrainingTuple,
     number_of_use,
 )
+from fairmargin.inputs import check_same_order
 from fairmargin.misspelled import names_arguments
 from fairmargin.notions import Condition, get_notion
 from fairmargin.plain_state import PlainState
@@ -160,6 +161,7 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
             With ``which="p_rule"``: each replaces every point whose level it reaches with higher accuracy.
         """
         self._check_parameters()
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, strata=strata)
         sets = read_sets(eval_set)
         with ONE_AT_A_TIME:
             head, last = _fit_head(self.estimator, X, y)
@@ -265,6 +267,7 @@ class FairnessFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
     ) -> pd.DataFrame:
         """Return accuracy, p%-rule, CV score and rates of every point on any data, by the notion of the frontier."""
         check_is_fitted(self)
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, strata=strata)
         y = np.asarray(y)
         sensitive = encode_sensitive(sensitive_features, len(y), groups=False)
         weight = validate_weights(sample_weight, y[:, None])
@@ -441,6 +444,8 @@ def read_sets(eval_set: Any) -> dict[str, tuple[Any, ...]]:
             raise ValueError(
                 f"eval_set {name!r} must be a tuple (X, y, sensitive_features[, sample_weight[, strata]])."
             )
+        where = f"eval_set[{name!r}]" if isinstance(eval_set, Mapping) else "eval_set"
+        check_same_order(**{f"{where}[{k}]": values for k, values in enumerate(data)})
         if name == "train":
             raise ValueError("eval_set cannot be called 'train', which is the data that the frontier is fitted on.")
     return {str(name): tuple(data) for name, data in sets.items()}

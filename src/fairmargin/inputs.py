@@ -6,7 +6,7 @@ masked entry in a list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -66,18 +66,42 @@ def check_labels(values: Any, name: str) -> None:
         )
 
 
-def check_same_order(first: Any, other: Any, names: tuple[str, str]) -> None:
-    """Raise an error where two pandas objects have the same row labels in another order: rows are not aligned."""
-    kinds = (pd.DataFrame, pd.Series)
-    if not (isinstance(first, kinds) and isinstance(other, kinds) and len(first) == len(other)):
-        return
-    if first.index.equals(other.index) or not (first.index.is_unique and other.index.is_unique):
-        return
-    if first.index.isin(other.index).all():
-        raise ValueError(
-            f"The rows of {names[0]} and {names[1]} have the same labels in another order, and rows are taken by "
-            f"position: give {names[1]}.loc[{names[0]}.index]."
-        )
+def check_same_order(**given: Any) -> None:
+    """Raise where two arguments of a call have the same row labels in another order: rows are taken by position.
+
+    ``given`` are arguments of one entry or row per person, by their names; of a mapping each value is one. Arrays,
+    lists and frames of other libraries have no row labels. Labels that differ, or occur twice, tell no order.
+    """
+    seen: list[tuple[str, pd.Index]] = []
+    for name, values in _with_row_labels(given):
+        labels = values.index
+        if any(labels.equals(known) for _, known in seen):
+            continue
+        for first, known in seen:
+            if _is_another_order(known, labels):
+                place = f"loc[{first}.index]"
+                give = f"give {name}.{place}" if hasattr(values, "loc") else f"make {name} of probabilities.{place}"
+                raise ValueError(
+                    f"The rows of {first} and {name} have the same labels in another order, and rows are taken by "
+                    f"position: {give}."
+                )
+        seen.append((name, labels))
+
+
+def _with_row_labels(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what has a pandas index among arguments and in mappings, with its name."""
+    for name, values in given.items():
+        if isinstance(getattr(values, "index", None), pd.Index):
+            yield name, values
+        elif isinstance(values, Mapping):
+            yield from _with_row_labels({f"{name}[{key!r}]": column for key, column in values.items()})
+
+
+def _is_another_order(known: pd.Index, labels: pd.Index) -> bool:
+    """Whether two indexes that are not equal have the same labels, each once."""
+    if len(known) != len(labels) or known.nlevels != labels.nlevels:
+        return False
+    return bool(known.is_unique and labels.is_unique and labels.isin(known).all())
 
 
 def _check_masks(values: Any, name: str) -> None:

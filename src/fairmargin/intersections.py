@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.frames import in_library_of
+from fairmargin.inputs import check_same_order
 from fairmargin.membership import Membership
 from fairmargin.sensitive import Attribute, Sensitive, encode_sensitive, read_columns
 from fairmargin.validation import check_count
@@ -80,6 +81,7 @@ def cross_groups(sensitive_features: Any, intersections: Any = True, *, min_peop
     {'f × a': 20, 'm × b': 20, 'other (2 groups)': 20}
     """
     check_count(min_people, "min_people")
+    check_same_order(sensitive_features=sensitive_features)
     given = read_columns(sensitive_features)
     lengths = {name: len(column) for name, column in given}
     if len(set(lengths.values())) > 1:

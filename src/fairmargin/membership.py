@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.inputs import check_container, describe_type
@@ -38,6 +39,11 @@ class Membership:
     name : str, default="group"
         Name of the attribute; the key stands for it where ``sensitive_features`` is a mapping.
 
+    Attributes
+    ----------
+    index : pandas.Index or None
+        Row labels of a pandas frame, by which rows in another order are noticed.
+
     See Also
     --------
     cross_groups : Crosses attributes; one of them may be known as probabilities.
@@ -54,6 +60,7 @@ class Membership:
         if hasattr(probabilities, "columns") and groups is None:
             groups = list(probabilities.columns)
         check_container(probabilities, "probabilities")
+        self.index = probabilities.index if isinstance(probabilities, pd.DataFrame) else None
         self.probabilities = _checked(_as_numbers(probabilities))
         width = self.probabilities.shape[1]
         self.groups = tuple(range(width)) if groups is None else tuple(groups)

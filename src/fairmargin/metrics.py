@@ -29,6 +29,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 
 from fairmargin.caller import warn
 from fairmargin.decisions import GroupCounts, count_groups, highest_difference, least_ratio
+from fairmargin.formatting import listed
 from fairmargin.frames import in_library_of
 from fairmargin.inputs import check_container, check_labels, check_same_order
 from fairmargin.intersections import with_intersections
@@ -246,6 +247,8 @@ def decision_boundary_covariance(
     scores = column_or_1d(np.asarray(y_score, dtype=float))
     if not np.all(np.isfinite(scores)):
         raise ValueError("y_score has nan or infinite values.")
+    people = {"sensitive_features": sensitive_features, "sample_weight": sample_weight, "strata": strata}
+    check_same_order(y_true=y_true, y_score=y_score, **people)
     sensitive = encode_sensitive(sensitive_features, len(scores), groups=False)
     sensitive = with_intersections(sensitive, intersections)
     weight = _weights(sample_weight, scores)
@@ -303,8 +306,8 @@ def _counts(
     if y_true is not None:
         check_labels(y_true, "y_true")
         check_consistent_length(y_true, decisions)
-    for labels, name in ((y_true, "y_true"), (y_pred, "y_pred")):
-        check_same_order(labels, sensitive_features, (name, "sensitive_features"))
+    people = {"sensitive_features": sensitive_features, "sample_weight": sample_weight, "strata": asked.strata}
+    check_same_order(y_true=y_true, y_pred=y_pred, **people)
     label = _positive_label(y_true, decisions, pos_label)
     positive = (decisions == label).astype(float)
     sensitive = encode_sensitive(sensitive_features, len(positive), groups=False)
@@ -327,8 +330,8 @@ def _warn_of_empty(counts: list[GroupCounts], asked: _Asked) -> None:
     ]
     if empty:
         warn(
-            f"The notion {notion.name!r} has no rate where nobody counts, in {'; '.join(empty)}: left out of the "
-            "comparison.",
+            f"The notion {notion.name!r} has no rate where nobody counts, in {listed(empty, '; ')}: left out of "
+            "the comparison.",
             UndefinedMetricWarning,
         )
 
@@ -361,8 +364,7 @@ def _positive_label(y_true: Any, decisions: NDArray[Any], pos_label: Any) -> Any
 
 def _listed(labels: set[Any]) -> str:
     """Return some labels as text."""
-    shown = sorted(map(repr, labels))
-    return ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "")
+    return listed(sorted(map(repr, labels)))
 
 
 def _rates_table(counts: GroupCounts, several: bool) -> pd.DataFrame:

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fairmargin.inputs import check_same_order
+from fairmargin.membership import Membership, probabilities_refused
 from fairmargin.sensitive import read_columns
 
 __all__ = ["Proxy", "find_proxies"]
@@ -50,9 +52,12 @@ def find_proxies(features: pd.DataFrame, sensitive_features: Any, *, at_least: f
     at_least : float, default=0.1
         Associations (Cramér's V) below this are left out.
     """
+    check_same_order(features=features, sensitive_features=sensitive_features)
     found = []
     coded = {str(name): _coded(column) for name, column in features.items()}
     for name, column in read_columns(sensitive_features):
+        if isinstance(column, Membership):
+            raise probabilities_refused(name, "a search for proxies")
         groups = pd.factorize(column)[0]
         baseline = float(np.bincount(groups[groups >= 0]).max() / len(groups))
         for feature, codes in coded.items():

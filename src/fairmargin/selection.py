@@ -32,7 +32,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from fairmargin.decisions import RULES
 from fairmargin.exceptions import InfeasibleError
 from fairmargin.formatting import with_article
-from fairmargin.inputs import check_container
+from fairmargin.inputs import check_container, check_same_order
 from fairmargin.sensitive import encode_sensitive
 from fairmargin.tolerances import HAIR
 from fairmargin.validation import check_count, check_number
@@ -237,6 +237,7 @@ def fair_ranking(
 def _read(scores: Any, sensitive_features: Any) -> tuple[Array, list[_Groups]]:
     """Return scores and attributes, all of groups that are known."""
     check_container(scores, "scores")
+    check_same_order(scores=scores, sensitive_features=sensitive_features)
     values = np.asarray(scores, dtype=float)
     if values.ndim != 1 or not len(values):
         raise ValueError(f"scores must hold one number per person, got an array of shape {values.shape}.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairmargin.formatting import listed
 from fairmargin.intersections import cross
 from fairmargin.sensitive import Attribute, Sensitive, encode_groups
 from fairmargin.validation import ONE_AT_A_TIME, People, TrainingData
@@ -60,7 +61,7 @@ def within_strata(
     if alone:
         raise ValueError(
             f"The notion {notion!r} compares groups within strata, but at most one group has anybody in: "
-            f"{'; '.join(alone)}. Merge strata, or leave out the people in them."
+            f"{listed(alone, '; ')}. Merge strata, or leave out the people in them."
         )
     return divided
 

@@ -21,7 +21,7 @@ from fairmargin.caller import warn
 from fairmargin.categories import CodedMatrix, categorical_columns
 from fairmargin.disparate_treatment import check_disparate_treatment, refuse_recodings
 from fairmargin.exceptions import FavourableClassWarning
-from fairmargin.inputs import check_container, check_no_missing, check_same_order
+from fairmargin.inputs import check_container, check_no_missing
 from fairmargin.sensitive import Attribute, Sensitive, encode_sensitive
 
 __all__ = [
@@ -231,7 +231,7 @@ def validate_people(
             "sensitive_features in fit; give them by name (the third argument of fit is sample_weight), or set "
             "constraint=None for an unconstrained fit."
         )
-    _check_as_given(X, y, sensitive_features, sample_weight)
+    _check_as_given(X, y, sample_weight)
     names = _column_names(X)
     sources = getattr(X, "sources", ())
     X, y = _validate_both(estimator, X, y)
@@ -257,18 +257,14 @@ def validate_people(
     return People(X, target, weight, sensitive, kept, n)
 
 
-def _check_as_given(X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> None:
-    """Raise for containers that no array can be made of, and for row labels in another order."""
+def _check_as_given(X: Any, y: Any, sample_weight: Any) -> None:
+    """Raise for containers that no array can be made of, and for missing labels."""
     check_container(X, "X")
     if y is not None:  # scikit-learn has a good message for that
         check_container(y, "y")
         check_no_missing(y, "y")
     if sample_weight is not None and not isinstance(sample_weight, Real):
         check_container(sample_weight, "sample_weight")
-    check_same_order(X, y, ("X", "y"))
-    # A transformer before the classifier may have taken the row labels of X, but not those of y.
-    for first, name in ((X, "X"), (y, "y")):
-        check_same_order(first, sensitive_features, (name, "sensitive_features"))
 
 
 def _in_canonical_form(X: Any) -> Any:

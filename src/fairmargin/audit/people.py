@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.audit.scores import check_scores
-from fairmargin.inputs import check_container, check_labels
+from fairmargin.inputs import check_container, check_labels, check_same_order
 from fairmargin.membership import Membership
 from fairmargin.notions import Condition, Notion
 from fairmargin.sensitive import Sensitive, encode_groups, encode_sensitive, read_columns
@@ -60,6 +60,16 @@ class People:
         counts: Any = None,
     ) -> People:
         """Check what :func:`fairmargin.audit.audit` was given; people of weight zero are left out."""
+        check_same_order(
+            decisions=decisions,
+            sensitive_features=sensitive_features,
+            y_true=y_true,
+            sample_weight=sample_weight,
+            scores=scores,
+            strata=strata,
+            features=features,
+            counts=counts,
+        )
         positive = _accepted(decisions, pos_label)
         n = len(positive)
         unsure = [str(name) for name, column in read_columns(sensitive_features) if isinstance(column, Membership)]

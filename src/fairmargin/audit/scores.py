@@ -118,7 +118,7 @@ def score_groups(
     label: Mask | None = None,
     known: Mask | None = None,
 ) -> list[ScoredGroup]:
-    """Return means, standardised differences and, with labels, the AUC of every group.
+    """Return means, standardised differences and, with labels, the AUC of every group that has people.
 
     Parameters
     ----------
@@ -135,6 +135,8 @@ def score_groups(
     for attribute, base in attributes:
         for index, category in enumerate(attribute.categories):
             inside, others = _sides(attribute, index, base)
+            if not inside.any():
+                continue
             mean = _mean(scores, counted * inside)
             smd = None if others is None else _smd(scores, counted * inside, counted * others, spread)
             auc = None if label is None or known is None else _auc(scores, counted * inside * known, label)
@@ -159,7 +161,8 @@ def by_quantile(
             sides = CountedSides.of(attribute, above, weight)
             for index, category in enumerate(attribute.categories):
                 side = sides.group(index)
-                assert side is not None
+                if side is None:
+                    continue
                 inside, others = _sides(attribute, index, base)
                 row = QuantileCut(attribute.name, str(category), share, cut, side.people, side.positives)
                 other = None if others is None else sides.rest(index) if base is None else sides.group(base)

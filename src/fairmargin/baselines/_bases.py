@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairmargin.baselines._capabilities import Capabilities
 from fairmargin.baselines._groups import Groups, LabelledGroups, read_people
+from fairmargin.inputs import check_same_order
 from fairmargin.validation import check_share
 
 __all__ = [
@@ -222,5 +223,6 @@ class AwareClassifier(ComparedClassifier):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, sensitive_features: Any = None) -> float:
         """Return the accuracy of the predictions for ``X`` (n, d)."""
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         predicted = self.predict(X, sensitive_features=sensitive_features)
         return accuracy_score(y, predicted, sample_weight=sample_weight)

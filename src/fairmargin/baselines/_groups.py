@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,6 +11,8 @@ import pandas as pd
 from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from fairmargin.inputs import check_same_order
+from fairmargin.membership import Membership, probabilities_refused
 from fairmargin.sensitive import read_columns
 from fairmargin.validation import favourable_class
 
@@ -93,8 +95,11 @@ def _columns(sensitive_features: Any, X: Any, *, method: str) -> tuple[list[pd.S
     """Return the sensitive columns and, in words, what they are called."""
     if sensitive_features is None:
         raise ValueError(f"{method} needs sensitive_features: the value of each attribute for each row of X.")
+    check_same_order(X=X, sensitive_features=sensitive_features)
     found = read_columns(sensitive_features)
-    for _, column in found:
+    for name, column in found:
+        if isinstance(column, Membership):
+            raise probabilities_refused(name, method)
         check_consistent_length(X, column)
     if len(found) == 1:
         return [found[0][1]], _name(sensitive_features)
@@ -135,6 +140,12 @@ def _index(values: np.ndarray) -> pd.Index:
 def _single_column(sensitive_features: Any, X: Any, *, method: str) -> tuple[np.ndarray, str]:
     if sensitive_features is None:
         raise ValueError(f"{method} needs sensitive_features: the value of one attribute for each row of X.")
+    check_same_order(X=X, sensitive_features=sensitive_features)
+    if isinstance(sensitive_features, Membership | Mapping):
+        columns, name = _columns(sensitive_features, X, method=method)
+        if len(columns) > 1:
+            raise ValueError(f"{method} works with one sensitive attribute, but sensitive_features has {name}.")
+        return np.asarray(columns[0]), name
     column = np.asarray(sensitive_features)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
@@ -237,6 +248,7 @@ def read_people(
     weight: np.ndarray | None = None,
 ) -> LabelledGroups:
     """Check labels and sensitive features, which errors say that ``method`` needs; every cell must have people."""
+    check_same_order(X=X, y=y, sensitive_features=sensitive_features)
     label, classes = encode_favourable(y, X, pos_label)
     groups, group = kind.learn(sensitive_features, X, method=method)
     return LabelledGroups(label, classes, group, groups, cell_totals(group, label, groups, classes, weight))

@@ -19,6 +19,7 @@ from fairmargin.baselines._groups import Groups, cell_totals, encode_favourable
 from fairmargin.baselines._two_sided import minimise_two_sided
 from fairmargin.caller import warn
 from fairmargin.decisions import least_ratio
+from fairmargin.inputs import check_same_order
 from fairmargin.ranking import Population
 from fairmargin.sensitive import Attribute, read_columns
 from fairmargin.validation import check_count, check_flag, check_number
@@ -239,6 +240,7 @@ class DatasetConstraints(LinearClassifier):
         share = check_number(self.p, "p") / 100.0
         if not 0 <= share <= 1:
             raise ValueError(f"p is in percent, from 0 to 100, got {self.p!r}.")
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features)
         label, classes = encode_favourable(y, X, self.pos_label)
         attributes = _attributes(sensitive_features, X, label, classes, type(self).__name__)
         X = validate_data(self, X, dtype=np.float64)

@@ -22,6 +22,7 @@ from fairmargin.baselines._bases import ScoredClassifier
 from fairmargin.baselines._capabilities import Capabilities
 from fairmargin.baselines._groups import Groups, encode_favourable
 from fairmargin.caller import warn
+from fairmargin.inputs import check_same_order
 from fairmargin.validation import check_count, check_number
 
 __all__ = ["FairnessThroughAwareness", "solve_lipschitz_program"]
@@ -249,6 +250,7 @@ class FairnessThroughAwareness(ScoredClassifier):
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> FairnessThroughAwareness:
         """Fit on ``X`` (n, d) and ``y`` (n,); z, of any kind, is checked and not used."""
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features)
         label, classes = encode_favourable(y, X, self.pos_label)
         if sensitive_features is not None:
             Groups.learn(sensitive_features, X, method=type(self).__name__)

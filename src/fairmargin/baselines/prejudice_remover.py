@@ -20,6 +20,7 @@ from fairmargin.baselines._bases import AwareClassifier
 from fairmargin.baselines._capabilities import Capabilities
 from fairmargin.baselines._groups import BinaryGroups
 from fairmargin.caller import warn
+from fairmargin.inputs import check_same_order
 
 __all__ = ["PrejudiceRemover"]
 
@@ -233,6 +234,7 @@ class PrejudiceRemover(AwareClassifier):
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> PrejudiceRemover:
         """Fit on ``X`` (n, d), ``y`` (n,) and z (n,), with optional weights (n,)."""
         self._check_parameters()
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

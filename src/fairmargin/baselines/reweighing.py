@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, has_fit_parameter
 
 from fairmargin.baselines._bases import PreparedClassifier
 from fairmargin.baselines._capabilities import Capabilities
+from fairmargin.inputs import check_same_order
 from fairmargin.validation import check_share
 
 __all__ = ["Reweighing"]
@@ -89,6 +90,7 @@ class Reweighing(PreparedClassifier):
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None) -> Reweighing:
         """Weigh ``X`` (n, d) and ``y`` (n,) with the help of z (n,) or (n, k), and train on the result."""
         strength = check_share(self.strength, "strength")
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         people = self._read_people(X, y, sensitive_features, weight=weight)
         totals = people.totals

@@ -31,6 +31,8 @@ from fairmargin.experiments._experiment import collect
 from fairmargin.experiments._work import Done, Store, run_units
 from fairmargin.experiments.document import markdown_table
 from fairmargin.experiments.method_runs import ComparedPeople, choose_methods, leave_out_unfit, plan_runs
+from fairmargin.inputs import check_same_order
+from fairmargin.membership import probabilities_refused
 from fairmargin.sensitive import encode_sensitive
 from fairmargin.validation import favourable_class
 
@@ -144,10 +146,14 @@ def compare(
 
 
 def _checked(X: Any, y: Any, sensitive_features: Any, matrix: Any, pos_label: Any) -> ComparedPeople:
+    check_same_order(X=X, y=y, sensitive_features=sensitive_features, matrix=matrix)
     frame = X.reset_index(drop=True) if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
     frame = frame.set_axis([str(name) for name in frame], axis=1).apply(_plain)
     label = _checked_labels(y, pos_label)
     sensitive = encode_sensitive(sensitive_features, len(label))
+    for attribute in sensitive.attributes:
+        if attribute.probabilities is not None:
+            raise probabilities_refused(attribute.name, "a comparison of methods")
     numeric = [a.name for a in sensitive.attributes if a.codes is None]
     if numeric:
         raise DataError(f"The sensitive attribute {numeric[0]!r} is a number; cut it into groups to compare methods.")

@@ -15,7 +15,7 @@ from fairmargin.exceptions import NotCertifiedError
 from fairmargin.formatting import people
 from fairmargin.guarantee.record import GroupRecord, Guarantee, name_positive
 from fairmargin.guarantee.verdict import CountedDecisions, Needed, Question
-from fairmargin.inputs import check_container
+from fairmargin.inputs import check_container, check_same_order
 from fairmargin.notions import Condition, Notion, get_notion
 from fairmargin.sensitive import MISSING_GROUP, encode_sensitive
 from fairmargin.validation import favourable_class, validate_weights
@@ -101,6 +101,7 @@ def certify(
     """
     question = Question(check_percent(p), check_confidence(confidence), method)
     check_container(X, "X")
+    check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
     decided = column_or_1d(model.predict(X))
     positive = _positive_label(model, pos_label)
     accepted = decided == positive

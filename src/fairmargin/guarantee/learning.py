@@ -34,6 +34,7 @@ from fairmargin.formulations.several.tested import ListSequence
 from fairmargin.guarantee.certification import refuse
 from fairmargin.guarantee.record import Guarantee, name_positive
 from fairmargin.guarantee.verdict import CountedDecisions, Question, check_groups_known
+from fairmargin.inputs import check_same_order
 from fairmargin.notions import Condition, get_notion
 from fairmargin.sensitive import Attribute, Sensitive, encode_sensitive
 from fairmargin.several import Several, rule_to_test
@@ -233,6 +234,7 @@ def _read_safety_set(
             "safety_set must be a pair (X, sensitive_features), or these and sample_weight, y and strata, of people "
             "not used in training."
         )
+    check_same_order(**{f"safety_set[{k}]": values for k, values in enumerate(given)})
     given = (*given, *[None] * (5 - len(given)))
     X = validate_features(estimator, given[0])
     with ONE_AT_A_TIME:

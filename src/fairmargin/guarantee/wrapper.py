@@ -20,6 +20,7 @@ from fairmargin.constraints import PRuleBound
 from fairmargin.guarantee.certification import certify
 from fairmargin.guarantee.learning import refuse_if_seen, split_people
 from fairmargin.guarantee.record import Guarantee
+from fairmargin.inputs import check_same_order
 from fairmargin.membership import Membership, probabilities_refused
 from fairmargin.misspelled import names_arguments
 from fairmargin.sensitive import read_columns
@@ -128,6 +129,7 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         for name in _FITTED & set(vars(self)):
             delattr(self, name)  # a fit that fails leaves the estimator unfitted
         refuse_if_seen()
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
         asked = self._asked()
         trained, aside = split_people(asked, _num_samples(X))
         inside, outside = (_People.of(rows, X, y, sensitive_features, sample_weight) for rows in (trained, aside))

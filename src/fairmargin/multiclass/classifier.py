@@ -20,6 +20,7 @@ from fairmargin.constraints.base import with_defaults
 from fairmargin.diagnostics import Deviations, Movement, find_bought, measure_movement
 from fairmargin.exceptions import CovarianceWarning, TrivialClassifierWarning
 from fairmargin.formulations import warn_unless_solved
+from fairmargin.inputs import check_same_order
 from fairmargin.misspelled import names_arguments
 from fairmargin.multiclass import rule  # noqa: F401, registers what PRuleBound means
 from fairmargin.multiclass.labels import class_data, decide, read_labels
@@ -167,6 +168,7 @@ class FairMultinomialLogisticRegression(TakesConstraint, PlainState, ClassifierM
         """
         if hasattr(self, "certificate_"):
             del self.certificate_  # a fit that fails leaves the estimator unfitted
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, strata=strata)
         constraint = self._constraint()
         people = validate_people(
             self,

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from fairmargin.inputs import check_labels
+from fairmargin.inputs import check_labels, check_same_order
 from fairmargin.metrics import Method, p_rule, positive_rates
 from fairmargin.multiclass.labels import favourable_classes
 
@@ -67,6 +67,8 @@ def class_p_rules(
     >>> class_p_rules(None, decided, sensitive_features=list("fffmmm"), favourable="boss").round(1).to_dict()
     {'boss': 50.0}
     """
+    people = {"sensitive_features": sensitive_features, "sample_weight": sample_weight, "strata": strata}
+    check_same_order(y_true=y_true, y_pred=y_pred, **people)
     rules = {}
     for name, labels in classes_for(y_true, y_pred, favourable, combined).items():
         rules[name] = p_rule(
@@ -117,6 +119,8 @@ def class_rates(
     >>> class_rates(None, decided, sensitive_features=list("fffmmm"), favourable="boss")["rate"].round(2).tolist()
     [0.67, 0.33]
     """
+    people = {"sensitive_features": sensitive_features, "sample_weight": sample_weight, "strata": strata}
+    check_same_order(y_true=y_true, y_pred=y_pred, **people)
     tables = {
         name: positive_rates(
             None if y_true is None else is_among(y_true, labels),

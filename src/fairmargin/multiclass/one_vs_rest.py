@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fairmargin.base import FairClassifier
-from fairmargin.inputs import check_container
+from fairmargin.inputs import check_container, check_same_order
 from fairmargin.linear import FairLinearSVC
 from fairmargin.misspelled import names_arguments
 from fairmargin.multiclass.labels import decide, read_labels
@@ -100,6 +100,7 @@ class FairOneVsRestClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
         check_container(y, "y")
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, strata=strata)
         self.__dict__.pop("estimators_", None)
         validate_features(self, X, reset=True)
         with ONE_AT_A_TIME:

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.audit import Audit, audit
-from fairmargin.inputs import check_container
+from fairmargin.inputs import check_container, check_same_order
 from fairmargin.multiclass.metrics import classes_for, is_among
 
 __all__ = ["audit_classes"]
@@ -52,6 +52,8 @@ def audit_classes(
     >>> found["boss"].lowest.group, round(found["boss"].lowest.ratio, 1)
     ('f', 33.3)
     """
+    people = {name: options.get(name) for name in ("sample_weight", "scores", "strata", "features", "counts")}
+    check_same_order(decisions=decisions, sensitive_features=sensitive_features, y_true=y_true, **people)
     found = {}
     for name, labels in classes_for(None, decisions, favourable, combined).items():
         truth = None if y_true is None else _labels(y_true, labels)

@@ -17,6 +17,7 @@ from fairmargin.formulations import Outcome, warn_unless_solved
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.outcome import loss_increase
 from fairmargin.frontier import Asked, read_sets
+from fairmargin.inputs import check_same_order
 from fairmargin.misspelled import names_arguments
 from fairmargin.notions import Compared
 from fairmargin.plain_state import PlainState
@@ -102,6 +103,7 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
             Further data to measure every point on; a tuple alone is called "test". It may also hold ``sample_weight``
             (or None) and, if the frontier has them, ``strata``.
         """
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, strata=strata)
         sets = read_sets(eval_set)
         asked = Asked("selection_rate", strata is not None)
         for name, data in sets.items():
@@ -163,6 +165,7 @@ class RegressionFrontier(PlainState, MetaEstimatorMixin, BaseEstimator):
         A frontier within strata needs them here, too: covariance and difference of means are the largest within one.
         """
         check_is_fitted(self)
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, strata=strata)
         actual = np.asarray(y, dtype=float)
         sensitive = encode_sensitive(sensitive_features, len(actual), groups=False)
         weight = validate_weights(sample_weight, actual[:, None])

@@ -19,6 +19,7 @@ from fairmargin.constraints import CovarianceBound
 from fairmargin.constraints.base import with_defaults
 from fairmargin.diagnostics import warn_if_flat, warn_if_useless
 from fairmargin.formulations import Outcome, certify_function, warn_unless_solved
+from fairmargin.inputs import check_same_order
 from fairmargin.misspelled import names_arguments
 from fairmargin.notions import get_notion
 from fairmargin.plain_state import PlainState
@@ -182,6 +183,7 @@ class FairRegressor(TakesConstraint, PlainState, RegressorMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, sensitive_features: Any, strata: Any = None
     ) -> RegressionTask:
         """Check parameters and data and write down the problem."""
+        check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight, strata=strata)
         constraint = self._constraint()
         people = validate_people(
             self,

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairmargin.audit.profiles.tables import TABLES, Screened
 from fairmargin.audit.scores import check_scores
-from fairmargin.inputs import check_container
+from fairmargin.inputs import check_container, check_same_order
 
 __all__ = ["Profile", "apply_profile", "get_profile", "profile_names"]
 
@@ -134,6 +134,7 @@ def apply_profile(
     """
     profile = get_profile(profile) if isinstance(profile, str) else profile
     check_container(decisions, "decisions")
+    check_same_order(decisions=decisions, sensitive_features=sensitive_features, scores=scores)
     positive = (np.asarray(decisions) == pos_label).ravel()
     screened = Screened.of(
         positive,

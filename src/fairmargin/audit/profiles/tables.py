@@ -14,6 +14,7 @@ from fairmargin.audit.comparison import CountedSides, Side
 from fairmargin.audit.groups import named_reference
 from fairmargin.audit.scores import by_quantile, score_groups
 from fairmargin.intersections import cross
+from fairmargin.membership import probabilities_refused
 from fairmargin.rate_statistics import compare_rates, rate_interval, ratio_interval
 from fairmargin.sensitive import MISSING_GROUP, Attribute, encode_sensitive
 
@@ -49,11 +50,13 @@ class Screened:
         least_share: float = 0.0,
         threshold: float | None = None,
     ) -> Screened:
-        """Read the attributes; a numeric one raises."""
+        """Read the attributes; one without a group for each person raises."""
         attributes = encode_sensitive(sensitive_features, len(positive), groups=False).attributes
         for attribute in attributes:
             if attribute.is_numeric:
                 raise ValueError(f"The sensitive attribute {attribute.name!r} is numeric; cut it into groups first.")
+            if attribute.codes is None:
+                raise probabilities_refused(attribute.name, "a profile")
         return cls(positive, attributes, scores, reference, least_share, threshold)
 
     def known(self, attribute: Attribute) -> NDArray[np.intp]:
