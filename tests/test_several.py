@@ -35,6 +35,7 @@ from fairmargin import (
 from fairmargin.datasets import make_linear_synthetic
 from fairmargin.formulations import region
 from fairmargin.formulations.prule.judge import make_judge
+from fairmargin.notions import Notion
 from fairmargin.tables.plain_data import from_plain, to_plain
 from fairmargin.tables.specifications import parse_constraints
 from test_covariance_penalty import LOSSES, TIGHT, covariance_rows, make_people
@@ -737,3 +738,26 @@ def test_constraints_show_what_was_asked_for():
     ]
     for text, constraint in shown:
         assert repr(constraint) == text
+
+
+class Part(Notion):
+    """Decisions about some of the people, whose notions once all had one name."""
+
+    name, people, rate, needs_labels = "part", "a part", "positive rate", False
+
+    def __init__(self, chosen):
+        self.chosen = chosen
+
+    def counts(self, y):
+        return self.chosen
+
+
+def test_different_notions_of_one_name_are_refused():
+    """The first of them was once dropped, and reported as kept."""
+    X, y, people = people_of_one_attribute(0, 400)
+    first = np.arange(400) < 200
+    asked = [CovarianceBound(0.0, notion=Part(first)), CovarianceBound(0.0, notion=Part(~first))]
+    with pytest.raises(ValueError, match="Two different notions of the list have the name 'part'"):
+        FairLogisticRegression(constraint=asked).fit(X, y, sensitive_features=people)
+    assert Part(first) == Part(first.copy()) != Part(~first)
+    assert hash(Part(first)) == hash(Part(first.copy()))

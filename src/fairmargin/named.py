@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 __all__ = ["Named", "Registry", "import_modules"]
 
@@ -24,10 +26,18 @@ class Named:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and vars(self) == vars(other)
+        return isinstance(other, Named) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((type(self), tuple(sorted(vars(self).items()))))
+        return hash(self._key())
+
+    def _key(self) -> tuple[type, tuple[tuple[str, Any], ...]]:
+        """Return the class and the parameters, arrays by their contents."""
+        parameters = sorted(vars(self).items())
+        return type(self), tuple(
+            (name, (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value)
+            for name, value in parameters
+        )
 
 
 class Registry(Generic[T]):

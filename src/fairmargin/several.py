@@ -125,7 +125,13 @@ class SeveralNotions(Notion):
     rate = "several rates"
 
     def __init__(self, notions: Iterable[Notion]) -> None:
-        self.notions = tuple({notion.name: notion for notion in notions}.values())
+        by_name: dict[str, Notion] = {}
+        for notion in notions:
+            if by_name.setdefault(notion.name, notion) != notion:
+                raise ValueError(
+                    f"Two different notions of the list have the name {notion.name!r}; give each a name of its own."
+                )
+        self.notions = tuple(by_name.values())
         self.name = " and ".join(notion.name for notion in self.notions)
         self.people = " and ".join(dict.fromkeys(notion.people for notion in self.notions))
         self.needs_labels = any(notion.needs_labels for notion in self.notions)
