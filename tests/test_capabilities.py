@@ -162,9 +162,10 @@ def test_range_of_classifiers(method, people):
 
 @ALL
 def test_an_empty_cell_is_named(method, people):
+    """All others compare labels between groups, and need people of every group with every label."""
     X, y, z = people
     unlucky = np.where(z["sex"] == "f", 0, y)
-    if not method.needs_every_cell:
+    if method.key in ("awareness", "disparate-impact-remover"):
         assert len(decided(method, fit(made(method), X, unlucky, z["sex"]), X, z["sex"])) == 400
         return
     with pytest.raises(ValueError, match="none has 'sex' = 'f' and label 1"):

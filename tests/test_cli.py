@@ -17,6 +17,7 @@ from fairmargin import io
 from fairmargin.cli import run
 from fairmargin.cli.options import FLAGS
 from fairmargin.datasets.demo import make_credit_demo
+from fairmargin.tables.specifications import parse_constraint, parse_constraints, parse_selection
 
 COMMAND = [sys.executable, "-m", "fairmargin"]
 
@@ -127,6 +128,34 @@ def test_train_and_predict(constraint, folder, capsys):
     np.testing.assert_array_equal(decided["score"], model.scores(people))
     assert set(decided["decision"]) <= {"yes", "no"}
     assert model.facts["data"]["sha256"] == summary["data"]["sha256"]
+
+
+def test_a_column_to_keep_may_be_named_twice(folder):
+    assert run(["train", "people.csv", *ASK, "-q", "-o", "model.json"]) == 0
+    given = ["--keep", "sex,age,sex", "--keep", "age"]
+    assert run(["predict", "model.json", "people.csv", "-o", "decisions.csv", "-q", *given]) == 0
+    assert pd.read_csv("decisions.csv").columns.tolist()[:3] == ["sex", "age", "decision"]
+
+
+@pytest.mark.parametrize(
+    ("spaced", "plain"),
+    [
+        (" p-rule = 80 ", "p-rule=80"),
+        ("difference =0.05", "difference=0.05"),
+        ("covariance= sex:0, origin:0.1", "covariance=sex:0,origin:0.1"),
+        ("covariance = 20%", "covariance=20%"),
+        ("nobody-loses ", "nobody-loses"),
+    ],
+)
+def test_spaces_around_a_constraint_do_not_matter(spaced, plain):
+    assert repr(parse_constraint(spaced)) == repr(parse_constraint(plain))
+    assert repr(parse_constraints([spaced, "loss = 5%"])) == repr(parse_constraints([plain, "loss=5%"]))
+
+
+def test_spaces_around_a_rule_to_test_or_to_select_do_not_matter():
+    asked = parse_constraints(["p-rule = 80", "loss = 5%"], confidence=0.9)
+    assert asked == parse_constraints(["p-rule=80", "loss=5%"], confidence=0.9)
+    assert parse_selection("p-rule = 85 %") == parse_selection("p-rule=85%")
 
 
 @pytest.mark.parametrize("estimator", ["linear-svm", "squared-hinge", "svm"])

@@ -167,6 +167,10 @@ def test_the_command_audits_by_a_notion(people, capsys):
             "needs labels. Error rates were left out",
         ),
         ([*ASK, "--decision", "repaid", "--notion", "error_rate"], "'repaid' holds the decisions: name the column"),
+        (
+            ["--score", "income", "-t", "income", "-s", "sex", "--notion", "true_positive_rate"],
+            "'income' holds the score: name the column of the labels",
+        ),
     ],
 )
 def test_what_an_audit_by_a_notion_needs(people, capsys, arguments, said):

@@ -380,7 +380,11 @@ def test_what_needs_memory_says_so(folder, capsys):
         (["--constraint", "p-rule=80", "--confidence", "0.9"], "A confidence needs all rows in memory"),
         (
             ["--constraint", "p-rule=80", "--constraint", "accuracy=1%"],
-            "One of the constraints 'p-rule=80', 'accuracy=1%' needs all rows in memory: leave it out",
+            "The constraint 'accuracy=1%' needs all rows in memory: leave it out",
+        ),
+        (
+            ["--constraint", "auc=1%", "--constraint", "p-rule=80", "--constraint", "accuracy=1%"],
+            "The constraints 'auc=1%' and 'accuracy=1%' need all rows in memory: leave them out",
         ),
         (["--constraint", "accuracy=1%"], "The constraint 'accuracy=1%' needs all rows in memory"),
     ):

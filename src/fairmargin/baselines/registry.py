@@ -56,9 +56,6 @@ class Method:
         and values of it, from the least to the most fair.
     takes_categories : bool
         Whether ``fit`` makes more of a frame with categories than of a matrix of indicators.
-    needs_every_cell : bool
-        Whether every combination of group and label needs people in training, as where labels are compared
-        between groups.
     """
 
     key: str
@@ -70,7 +67,6 @@ class Method:
     dial: str | None = None
     settings: tuple[float, ...] = ()
     takes_categories: bool = False
-    needs_every_cell: bool = True
 
 
 def _method(key: str, title: str, reference: str, estimator: type, make: Callable[[Any], Any], **more: Any) -> Method:
@@ -143,7 +139,6 @@ METHODS: tuple[Method, ...] = (
         FairnessThroughAwareness,
         dial="scale",
         settings=(1.0, 0.7, 0.5),
-        needs_every_cell=False,
     ),
     _method(
         "fair-representations",
@@ -170,7 +165,6 @@ METHODS: tuple[Method, ...] = (
         RepairedClassifier,
         dial="repair",
         settings=(0.25, 0.5, 0.75, 1.0),
-        needs_every_cell=False,
     ),
     _method(
         "dataset-constraints",

@@ -214,7 +214,8 @@ def _audited(asked: inputs.Question, options: Mapping[str, Any], profile: Profil
     decided = read_decisions(asked, options)
     if options["notion"] != "selection_rate" and decided.labels is None:
         target = shorten(asked.target)
-        why = f"{target!r} holds the decisions: name the column of the labels with --target."
+        held = "score" if options["score"] == asked.target and options["decision"] is None else "decisions"
+        why = f"{target!r} holds the {held}: name the column of the labels with --target."
         if decided.columns[0] != asked.target:  # they were looked for in vain, which the last note says
             why = decided.notes[-1]
         raise DataError(f"The notion {options['notion']!r} needs labels. {why}", field="target")

@@ -281,8 +281,8 @@ def _decided(
     result = fitted.decide(table.frame)
     if options["reasons"]:
         result = result.join(fitted.reasons(table.frame, options["reasons"]))
-    for name in reversed(inputs.split_names(options["keep"] or [], list(table.frame.columns))):
-        column = find_column(table.frame, name)
+    named = inputs.split_names(options["keep"] or [], list(table.frame.columns))
+    for column in reversed(list(dict.fromkeys(find_column(table.frame, name) for name in named))):
         if column in result:
             raise DataError(f"The output has a column {column!r} already; rename that of the data to keep it.")
         result.insert(0, column, table.frame[column].to_numpy())

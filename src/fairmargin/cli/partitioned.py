@@ -213,13 +213,26 @@ def _check_in_passes(options: Mapping[str, Any], estimator: Any) -> None:
             field="estimator",
         ) from None
     except ValueError:
-        field, texts = "constraint", options.get("constraint") or []
-        said = f"The constraint {' '.join(texts)!r} needs all rows in memory: choose another"
+        field, named = "constraint", _needing_all_rows(options, estimator)
+        said = f"The constraint {named[0]!r} needs all rows in memory: choose another"
         if options.get("confidence") is not None:
             field, said = "confidence", "A confidence needs all rows in memory: leave it out"
-        elif len(texts) > 1:
-            said = f"One of the constraints {', '.join(map(repr, texts))} needs all rows in memory: leave it out"
+        elif len(named) > 1:
+            said = f"The constraints {' and '.join(map(repr, named))} need all rows in memory: leave them out"
+        elif len(options["constraint"]) > 1:
+            said = f"The constraint {named[0]!r} needs all rows in memory: leave it out"
         raise DataError(f"{said}, or give one file and no --engine.", field=field) from None
+
+
+def _needing_all_rows(options: Mapping[str, Any], estimator: Any) -> list[str]:
+    """Return the constraints, as typed, that passes cannot train; all of them where only the list is at fault."""
+    from fairmargin.partitioned.training import needs_sums_only
+    from fairmargin.several import as_constraint
+
+    texts = options.get("constraint") or []
+    asked = estimator.constraint if len(texts) > 1 else [estimator.constraint]
+    pairs = zip(texts, asked, strict=True)
+    return [text for text, one in pairs if not needs_sums_only(as_constraint(one))] or list(texts)
 
 
 def predict(options: Mapping[str, Any], model: TabularModel, step: Steps) -> Decided:

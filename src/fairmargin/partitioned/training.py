@@ -37,7 +37,16 @@ from fairmargin.partitioned.ties import settle
 from fairmargin.several import Several, has_rule, notion_of
 from fairmargin.tables.model import TabularModel
 
-__all__ = ["check_estimator", "check_sensitive", "fit", "fit_study", "make_model", "open_source", "store_outcome"]
+__all__ = [
+    "check_estimator",
+    "check_sensitive",
+    "fit",
+    "fit_study",
+    "make_model",
+    "needs_sums_only",
+    "open_source",
+    "store_outcome",
+]
 
 Array = NDArray[np.float64]
 
@@ -178,14 +187,17 @@ def check_estimator(estimator: Any) -> None:
             "FairLinearSVC and FairMarginClassifier."
         )
     constraint = estimator._constraint()
-    if not _needs_sums_only(constraint):
+    parts = constraint.constraints if isinstance(constraint, Several) else [constraint]
+    needing = [one for one in parts if not needs_sums_only(one)]
+    if needing:
+        named, s = " and ".join(map(repr, needing)), "s" if len(needing) > 1 else ""
         raise ValueError(
-            f"The constraint {constraint!r} needs all rows in memory; partitioned data support CovarianceBound, "
-            "CovariancePenalty, LossBound(norm='max'), IndividualLossBound, a PRuleBound without a confidence, and "
-            f"lists of these. {_instead_of(constraint)}"
+            f"The constraint{s} {named} need{'' if s else 's'} all rows in memory; partitioned data support "
+            "CovarianceBound, CovariancePenalty, LossBound(norm='max'), IndividualLossBound, a PRuleBound without a "
+            f"confidence, and lists of these. {_instead_of(constraint)}"
         )
     check_promises(constraint)
-    for one in constraint.constraints if isinstance(constraint, Several) else [constraint]:
+    for one in parts:
         if isinstance(one, PRuleBound):
             check_path(one)
 
@@ -202,10 +214,8 @@ def check_sensitive(
         )
 
 
-def _needs_sums_only(constraint: Constraint | None) -> bool:
-    """Return whether passes can answer a constraint: from sums over the rows, and a few of them."""
-    if isinstance(constraint, Several):
-        return all(_needs_sums_only(one) for one in constraint.constraints)
+def needs_sums_only(constraint: Constraint | None) -> bool:
+    """Return whether passes can answer one constraint: from sums over the rows, and a few of them."""
     is_supported = isinstance(constraint, _SUPPORTED) and getattr(constraint, "norm", "max") == "max"
     return is_supported and getattr(constraint, "confidence", None) is None
 

@@ -112,7 +112,7 @@ def parse_constraint(
 
 
 def _parse(text: str, method: str, min_people: int, gains: Mapping[str, float] | None = None) -> Constraint | None:
-    kind, _, value = text.strip().partition("=")
+    kind, value = _split(text)
     if kind == "none" and not value:
         return None
     worth = _needed(gains) if kind == "profit" else None
@@ -154,7 +154,7 @@ def parse_constraints(texts: Sequence[str], *, confidence: float | None = None, 
     """
     if len(texts) == 1:
         return parse_constraint(texts[0], confidence=confidence, **rule)
-    tested = [k for k, text in enumerate(texts) if confidence is not None and _kind(text) == "p-rule"]
+    tested = [k for k, text in enumerate(texts) if confidence is not None and _split(text)[0] == "p-rule"]
     if confidence is not None and len(tested) != 1:
         raise DataError(
             f"A confidence is for one p%-rule, which is tested on people held out; these constraints have "
@@ -181,7 +181,7 @@ def parse_selection(
     >>> parse_selection("accuracy=1%")
     Selection(kind='accuracy', value=0.01, gains=None, notion='selection_rate')
     """
-    kind, _, value = text.strip().partition("=")
+    kind, value = _split(text)
     worth = _needed(gains) if kind == "profit" else None
     check_notion(notion)
     try:
@@ -224,7 +224,7 @@ def _needed(gains: Mapping[str, float] | None) -> Mapping[str, float]:
 
 
 def _tested_rule(text: str, confidence: float, method: str, min_people: int) -> PRuleBound:
-    if _kind(text) != "p-rule":
+    if _split(text)[0] != "p-rule":
         raise DataError(
             f"A confidence is for p%-rules, which are tested on people held out; {shorten(text)!r} is not one.",
             field="constraint",
@@ -238,8 +238,10 @@ def _tested_rule(text: str, confidence: float, method: str, min_people: int) -> 
         raise DataError(str(error), field="confidence") from None
 
 
-def _kind(text: str) -> str:
-    return text.strip().partition("=")[0]
+def _split(text: str) -> tuple[str, str]:
+    """Return the kind and the value that a text such as ``p-rule = 80`` names."""
+    kind, _, value = text.partition("=")
+    return kind.strip(), value.strip()
 
 
 def _covariance(value: str) -> CovarianceBound:
