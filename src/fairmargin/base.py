@@ -336,7 +336,8 @@ class FairClassifier(TakesConstraint, PlainState, ClassifierMixin, BaseEstimator
         self.multipliers_: pd.Series | None = None
         self.diagnostics_ = None
         self.training_rates_: pd.Series | None = None
-        for name, value in outcome.fitted_attributes().items():
+        final = replace(outcome, solution=replace(solution, scores=scores))
+        for name, value in final.fitted_attributes().items():
             setattr(self, name, value)
         if task.data.sensitive is None:
             return

@@ -14,7 +14,7 @@ from fairmargin.descending import descending
 from fairmargin.notions.base import Condition
 from fairmargin.sensitive import Attribute, label_index
 
-__all__ = ["Population", "Ranking"]
+__all__ = ["Population", "Ranking", "rank_together"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -161,18 +161,9 @@ class Ranking:
         self.population = population
         self.order = descending(scores)
         self.scores = scores.take(self.order)
-        self.accepted = 1 + np.flatnonzero(self._steps() > 0)
+        self.accepted = 1 + np.flatnonzero(_steps(self.scores) > 0)
         gain = np.cumsum(population.gain.take(self.order)).take(self.accepted - 1)
         self.accuracy = np.round(population.refusing_accuracy + gain, _DECIMALS)
-
-    def _steps(self) -> Array:
-        """Return how much further apart neighbouring scores are than rounding explains, (N - 1,)."""
-        above, below = self.scores[:-1], self.scores[1:]
-        rounding = max(_CLEARLY_APART, 8.0 * float(np.finfo(self.scores.dtype).eps))
-        # A score near zero is a difference of larger terms: its rounding is that of a typical score.
-        quarter = len(self.scores) // 4
-        spread = float(self.scores[quarter]) - float(self.scores[-1 - quarter])
-        return above - below - rounding * np.maximum(spread, np.maximum(np.abs(above), np.abs(below)))
 
     def thresholds(self, cuts: NDArray[np.intp]) -> Array:
         """Return the scores in the middle of cuts."""
@@ -204,3 +195,22 @@ class Ranking:
         np.cumsum(rows.take(self.order[first:last], axis=1), axis=1, out=sums[:, 1:])
         sums[:, 1:] += sums[:, :1]
         return sums.take(ends - first, axis=1)
+
+
+def rank_together(scores: Array) -> NDArray[np.intp]:
+    """Return the rank of each score, from 0 for the lowest; scores that are not clearly apart share a rank."""
+    order = descending(scores)
+    above = np.append(0, np.cumsum(_steps(scores.take(order)) > 0))
+    ranks = np.empty(len(scores), dtype=np.intp)
+    ranks[order] = above[-1] - above
+    return ranks
+
+
+def _steps(scores: Array) -> Array:
+    """Return how much further apart neighbours among descending scores are than rounding explains, (N - 1,)."""
+    above, below = scores[:-1], scores[1:]
+    rounding = max(_CLEARLY_APART, 8.0 * float(np.finfo(scores.dtype).eps))
+    # A score near zero is a difference of larger terms: its rounding is that of a typical score.
+    quarter = len(scores) // 4
+    spread = float(scores[quarter]) - float(scores[-1 - quarter])
+    return above - below - rounding * np.maximum(spread, np.maximum(np.abs(above), np.abs(below)))

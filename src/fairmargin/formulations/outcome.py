@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,8 @@ class Outcome:
     """A solved task.
 
     A formulation with more to tell derives from this class: every further field, ``name``, becomes the fitted
-    attribute ``name_`` unless its metadata say ``fitted=False``.
+    attribute ``name_`` unless its metadata say ``fitted=False``. So do the properties named in ``measured``: what is
+    measured on the final scores, which moving people off the boundary changes.
 
     Attributes
     ----------
@@ -49,6 +50,7 @@ class Outcome:
     unconstrained: Solution | None = None
     n_ties: int = 0
     is_as_solved: bool = False
+    measured: ClassVar[tuple[str, ...]] = ()
 
     def broken(self, scores: Array) -> Array:
         """Return by how much scores break each promise about decisions or people; not positive where it is kept."""
@@ -75,7 +77,8 @@ class Outcome:
 
 def _own_fields(kind: type[Outcome]) -> list[str]:
     shared = {f.name for f in fields(Outcome)}
-    return [f.name for f in fields(kind) if f.name not in shared and f.metadata.get("fitted", True)]
+    own = [f.name for f in fields(kind) if f.name not in shared and f.metadata.get("fitted", True)]
+    return [*own, *kind.measured]
 
 
 def certify_function(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,30 +45,38 @@ __all__ = [
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SeveralOutcome(Outcome):
     """What several constraints add to an outcome.
 
     Attributes
     ----------
-    constraints : tuple of ConstraintRecord
-        How each of them is kept.
+    demands : Demands
+        What is asked for, on the data.
     factor : float or None
         Where a covariance is minimised: the share of the unconstrained classifier's that is left.
     loss_increase : float
         ``L / L* - 1``; nan where ``L*`` is zero.
     """
 
-    constraints: tuple[ConstraintRecord, ...] = ()
+    demands: Demands = field(metadata={"fitted": False})
     factor: float | None = None
     loss_increase: float = 0.0
     promises: PromisesInMemory | None = field(default=None, metadata={"fitted": False})
     rules: PRuleOutcome | None = field(default=None, metadata={"fitted": False})
+    measured: ClassVar[tuple[str, ...]] = ("constraints",)
+
+    @property
+    def constraints(self) -> tuple[ConstraintRecord, ...]:
+        """How each constraint is kept."""
+        return tuple(_record(c, self.demands, self) for c in self.demands.asked.constraints)
 
     def broken(self, scores: Array) -> Array:
-        """Return by how much each promise and rule is broken by scores; negative where it is kept."""
+        """Return by how much each promise, floor and rule is broken by scores; not positive where it is kept."""
         promised = np.empty(0) if self.promises is None else -self.promises.slack(scores)
-        return promised if self.rules is None else np.append(promised, self.rules.broken(scores))
+        missed = [floor.missed(scores) for floor in self.demands.floors]
+        rules = np.empty(0) if self.rules is None else self.rules.broken(scores)
+        return np.concatenate([promised, missed, rules])
 
     def check(self, scores: Array) -> None:
         """Raise where somebody is refused whose positive decision must be kept."""
@@ -183,16 +191,15 @@ def _measure(rule: PRuleBound, demands: Demands, solution: Solution) -> tuple[fl
 
 def _outcome(demands: Demands, problem: Problem, solution: Solution, factor: float | None) -> SeveralOutcome:
     free = demands.free
-    outcome = SeveralOutcome(
+    return SeveralOutcome(
         solution,
         problem,
         free,
+        demands=demands,
         factor=factor,
         loss_increase=relative_increase(solution, free),
         promises=demands.promises,
     )
-    records = tuple(_record(c, demands, outcome) for c in demands.asked.constraints)
-    return replace(outcome, constraints=records)
 
 
 def _conflict(demands: Demands) -> str:
@@ -250,7 +257,7 @@ def _record(constraint: Constraint, demands: Demands, outcome: SeveralOutcome) -
         violation, figures["p_rule"], figures["cv_score"] = _measure(constraint, demands, outcome.solution)
     elif isinstance(constraint, PerformanceBound):
         (floor,) = (f for f in demands.floors if f.constraint is constraint)
-        figures["performance"] = floor.measure(outcome.solution.scores)
+        figures["performance"] = floor.reached(outcome.solution.scores)
         figures["unconstrained_performance"] = floor.best
         violation = max(floor.least - figures["performance"], 0.0)
     elif isinstance(constraint, IndividualLossBound):

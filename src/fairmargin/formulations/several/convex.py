@@ -35,6 +35,9 @@ __all__ = ["afforded_bounds", "check_feasible", "solve_convex"]
 Array = NDArray[np.float64]
 
 _HALVINGS = 40  # of the share of prices that a budget affords: to the last digits of the objective
+# Relative, of the share that a floor affords: nearer to its end, scores of equal rank are about to part, and an AUC
+# that takes them for equal says little.
+_FLOOR_RESOLUTION = 1e-3
 
 
 def check_feasible(demands: Demands) -> Solution:
@@ -78,47 +81,65 @@ def solve_convex(demands: Demands, base: Solution) -> tuple[Problem, Solution, f
     """Return the problem with all rows, its solution, and the least factor where a covariance is minimised."""
     least = paid = None
     if np.any(demands.prices > 0):
-        paid = _paid(demands, base)
+        judged = paid = _paid(demands, base)
         bounds, factor = np.minimum(demands.bounds, _paid_bounds(demands, paid)), None
     else:
         least = _least_promised(demands)
-        bounds, factor = _least_bounds(demands, base, least)
+        bounds, factor, judged = _least_bounds(demands, base, least)
     task = demands.task
     promises, radius = demands.promises, demands.radius
     last = Region.of_promises(promises, radius, task.problem.rows.shape[1], demands.region.working)
     start = Start(base.theta, hessian=base.hessian)
     problem, solution = last.solve_written(task.problem.with_bounds(-bounds, bounds), start, task.accuracy)
+    if not demands.performs(solution.scores):  # a loss with corners may have several solutions
+        solution = _proved_by(solution, problem, judged, task.tol)
     if paid is not None:  # the last solution proves the loss at these covariances, not that they are worth it
         solution = as_sure_as(solution, paid)
     return problem, solution if least is None else least.as_sure(solution), factor
 
 
-def _least_bounds(demands: Demands, base: Solution, promised: LeastFactor | None) -> tuple[Array, float | None]:
-    """Return the bounds on all covariances, with those to be minimised at their least."""
+def _proved_by(proof: Solution, problem: Problem, judged: Solution, tol: float) -> Solution:
+    """Return a solution of a problem that was found before, with the dual variables of another one as its proof."""
+    value, shown = problem.objective(judged.theta, judged.scores), proof.certificate
+    gap, violation = problem.relative_gap(value, shown.dual_bound), problem.violation(judged.theta)
+    is_proved = gap <= max(tol, shown.gap) and problem.is_feasible(judged.theta)
+    status = shown.status if shown.status != "solved" or is_proved else "inaccurate"
+    certificate = replace(shown, objective=value, gap=gap, violation=violation, status=status)
+    return replace(judged, multipliers=proof.multipliers, alpha=proof.alpha, certificate=certificate)
+
+
+def _least_bounds(
+    demands: Demands, base: Solution, promised: LeastFactor | None
+) -> tuple[Array, float | None, Solution]:
+    """Return the bounds on all covariances, with those to be minimised at their least, and what is worth enough.
+
+    That is a solution within these bounds where there is a floor, and else of no use.
+    """
     task = replace(demands.task, region=demands.region)
     bounds, rows = demands.bounds, task.problem.rows
     if demands.least is None:
-        return bounds, None
+        return bounds, None, base
     constraint, unit, largest = demands.least
     counted = np.isfinite(unit)
     if not np.any(counted):
-        return bounds, 1.0
+        return bounds, 1.0, base
     # Of what promises leave room for a little more, so that there is an inside.
     least = 0.0 if promised is None else max(promised.factor * (1.0 + BINDING), HAIR)
     if not np.isfinite(demands.budget) and not demands.floors:
-        return np.minimum(bounds, _times(least, unit)), least * largest
+        return np.minimum(bounds, _times(least, unit)), least * largest, base
     task = replace(task, tol=min(task.tol, HAIR))  # a root search needs the losses better than its own accuracy
     if isinstance(constraint, LossBound) and constraint.norm == "sum" and counted.sum() > 1:
-        return np.minimum(bounds, _least_sum(demands, base, unit)), None
+        summed, judged = _least_sum(demands, base, unit)
+        return np.minimum(bounds, summed), None, judged
     # The base is where nothing more is asked: the far end of the path.
     far = float(np.max(np.abs(rows[counted] @ base.theta) / unit[counted]))
     if far <= least:
-        return np.minimum(bounds, _times(least, unit)), least * largest
+        return np.minimum(bounds, _times(least, unit)), least * largest, base
     path = Path(task, base, _times(far, unit), least=least / far)
-    t = within_budget(path, demands.budget)[0] if np.isfinite(demands.budget) else path.least
+    t, judged = within_budget(path, demands.budget) if np.isfinite(demands.budget) else (path.least, base)
     if demands.floors:
-        t = least_worthwhile(path, demands.performs, t)
-    return np.minimum(bounds, _times(t * far, unit)), t * far * largest
+        t, judged = least_worthwhile(path, demands.performs, t)
+    return np.minimum(bounds, _times(t * far, unit)), t * far * largest, judged
 
 
 def _paid(demands: Demands, base: Solution) -> Solution:
@@ -128,8 +149,11 @@ def _paid(demands: Demands, base: Solution) -> Solution:
     ``1 / (1 + mu)`` of the prices.
     """
 
+    def affords(solution: Solution) -> bool:
+        return solution.objective <= demands.budget * (1.0 + HAIR)
+
     def within(solution: Solution) -> bool:
-        return solution.objective <= demands.budget * (1.0 + HAIR) and demands.performs(solution.scores)
+        return affords(solution) and demands.performs(solution.scores)
 
     prices = Prices(replace(demands.task, region=demands.region), base, demands.prices)
     best, low, high = prices.at(1.0), 0.0, 1.0
@@ -143,6 +167,8 @@ def _paid(demands: Demands, base: Solution) -> Solution:
             best, low = here, middle
         else:
             beyond, high = here, middle
+        if affords(beyond) and high - low <= _FLOOR_RESOLUTION * high:
+            return best
     return as_sure_as(best, beyond)  # that the budget affords no more is shown by the point beyond it
 
 
@@ -176,8 +202,11 @@ def _least_promised(demands: Demands) -> LeastFactor | None:
     return found
 
 
-def _least_sum(demands: Demands, base: Solution, unit: Array) -> Array:
-    """Return bounds on the covariances of the least sum or, of those worth enough, of the one nearest to it found."""
+def _least_sum(demands: Demands, base: Solution, unit: Array) -> tuple[Array, Solution]:
+    """Return bounds on the covariances of the least sum or, of those worth enough, of the one nearest to it found.
+
+    The solution is the one that was found worth enough.
+    """
     task = replace(demands.task, region=demands.region, tol=min(demands.task.tol, HAIR))
     zero = None
     if demands.promises is None:
@@ -186,9 +215,10 @@ def _least_sum(demands: Demands, base: Solution, unit: Array) -> Array:
     found = least_sum(task, base, zero, unit, demands.budget)
     least, most = (np.where(np.isfinite(unit), task.problem.attained(s.theta), np.inf) for s in (found, base))
     if demands.performs(found.scores):
-        return least
+        return least, found
     between = _Between(task, base, least, most)
-    return between.bounds(least_worthwhile(between, demands.performs))
+    t, judged = least_worthwhile(between, demands.performs)
+    return between.bounds(t), judged
 
 
 class _Between:
@@ -204,7 +234,9 @@ class _Between:
         return self.least + t * rise
 
     def at(self, t: float) -> Solution:
-        """Return the solution at ``t``."""
+        """Return the solution at ``t``: at 1 the start, which has the least loss of all."""
+        if t == 1.0:
+            return self.start
         bounds = self.bounds(t)
         start = Start(self.start.theta, hessian=self.start.hessian)
         return self.task.solve(self.task.problem.with_bounds(-bounds, bounds), start)
