@@ -2,6 +2,7 @@
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from hypothesis import Phase, given, settings
@@ -172,6 +173,18 @@ def test_people_without_weight_keep_their_place():
     clf = FairLogisticRegression(constraint=IndividualLossBound(gamma))
     clf.fit(X, y, sample_weight=weight, sensitive_features=Z)
     assert not np.any(np.isin(clf.binding_, np.arange(0, len(y), 7)))
+
+
+@pytest.mark.parametrize("container", [np.array, pd.Series, pd.Index, tuple])
+def test_groups_that_keep_their_decisions_come_in_any_container(container):
+    X, y, Z = make_problem(4)
+    sex = np.array(["f", "m", "x"])[(Z.reshape(len(y), -1)[:, 0] > 0) + (np.arange(len(y)) % 5 == 0).astype(int)]
+
+    def fit(groups):
+        model = FairLogisticRegression(constraint=IndividualLossBound(keep_positive={"sex": groups}))
+        return model.fit(X, y, sensitive_features={"sex": sex}).coef_
+
+    np.testing.assert_array_equal(fit(container(["f", "x"])), fit(["f", "x"]))
 
 
 @pytest.mark.parametrize("gamma", [-1.0, float("nan"), [0.1, -0.1], "x"])

@@ -305,7 +305,7 @@ def test_a_group_without_people_is_left_out_of_an_audit_of_scores(reference):
     for mine, theirs in ((more.attributes, known.attributes), (more.scoring, known.scoring)):
         assert [(g.group, g.people) for g in mine[0].groups] == [(g.group, g.people) for g in theirs[0].groups]
         assert [g.rate for g in mine[0].groups] == pytest.approx([g.rate for g in theirs[0].groups])
-    attributes = (encode_sensitive(z).attributes[0] for z in (three, four))
+    attributes = (encode_sensitive(z, groups=False).attributes[0] for z in (three, four))
     few, all_of_them = (by_quantile([(attribute, None)], share) for attribute in attributes)
     assert [(c.group, c.quantile) for c in all_of_them] == [(c.group, c.quantile) for c in few]
     assert [c.ratio for c in all_of_them] == pytest.approx([c.ratio for c in few])
@@ -384,3 +384,19 @@ def test_probabilities_that_tell_nothing():
     X, y, _ = people()
     with pytest.raises(ValueError, match="of 'race' are the same for everybody: there is nothing"):
         FairLogisticRegression().fit(X, y, sensitive_features=Membership(np.full((len(y), 2), 0.5), name="race"))
+
+
+def test_a_group_that_nobody_may_belong_to():
+    X, y, _ = people()
+    share = np.linspace(0.1, 0.9, len(y))
+    race = Membership(np.c_[share, 1 - share, 0 * share], groups=np.array(["a", "b", "c"]), name="race")
+    with pytest.raises(ValueError, match="Nobody has any probability of belonging to the group 'c' of 'race'") as e:
+        FairLogisticRegression().fit(X, y, sensitive_features=race)
+    assert "leave out that column" in str(e.value)
+    assert str(e.value).count(". ") == 0
+
+
+def test_groups_named_by_an_array_read_as_written():
+    table = Membership([[0.5, 0.5], [0.2, 0.8]], groups=np.unique(["a", "b"]))
+    assert repr(table) == "Membership(people=2, groups=['a', 'b'], name='group')"
+    assert [type(g) for g in Membership([[0.5, 0.5]], groups=np.array([3, 7])).groups] == [int, int]

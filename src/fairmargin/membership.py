@@ -63,7 +63,7 @@ class Membership:
         self.index = probabilities.index if isinstance(probabilities, pd.DataFrame) else None
         self.probabilities = _checked(_as_numbers(probabilities))
         width = self.probabilities.shape[1]
-        self.groups = tuple(range(width)) if groups is None else tuple(groups)
+        self.groups = tuple(range(width)) if groups is None else tuple(map(_plain, groups))
         self.name = name
         if len(self.groups) != width:
             raise ValueError(f"groups names {len(self.groups)} groups, but there are {width} columns.")
@@ -87,6 +87,11 @@ def probabilities_refused(name: str, what: str) -> ValueError:
         f"The sensitive attribute {name!r} is known as probabilities only, and {what} counts the people of each "
         "group; use positive_rates, whose membership_error is what not knowing the groups adds to the error."
     )
+
+
+def _plain(label: Any) -> Any:
+    """Return a label as Python writes it, without numpy's type."""
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def _as_numbers(probabilities: Any) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fairmargin.inputs import check_container
@@ -28,6 +29,8 @@ def in_groups(sensitive: Sensitive, asked: Mapping[str, Any], parameter: str) ->
         if attribute.codes is None:
             kind = "numeric and has no groups" if attribute.is_numeric else "known as probabilities only"
             raise ValueError(f"{parameter} names {name!r}, which is {kind}.")
+        if isinstance(wanted, np.ndarray | pd.Series | pd.Index):
+            wanted = wanted.tolist()
         values = list(wanted) if isinstance(wanted, list | tuple | set | frozenset) else [wanted]
         unknown = [value for value in values if value not in attribute.categories]
         if unknown:

@@ -300,6 +300,13 @@ def _encode_membership(name: str, table: Membership, groups: bool) -> Attribute:
             f"The membership probabilities of {name!r} are the same for everybody: there is nothing to be fair "
             "between."
         )
+    nobody = [g for g, share in zip(table.groups, table.probabilities.max(axis=0), strict=True) if share <= 0]
+    if groups and nobody:
+        listed = ", ".join(map(repr, nobody))
+        raise ValueError(
+            f"Nobody has any probability of belonging to the group {listed} of {name!r}; leave out that column of "
+            "the membership."
+        )
     return Attribute(name, table.groups, probabilities=table.probabilities)
 
 
