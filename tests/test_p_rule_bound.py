@@ -9,8 +9,10 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 
 from fairmargin import (
+    CategoryEncoder,
     CovarianceBound,
     FairLinearSVC,
     FairLogisticRegression,
@@ -482,3 +484,19 @@ def test_a_kernel_proves_nothing_of_functions_outside_its_span():
     X, y, z = make_nonlinear_synthetic(300, random_state=0)
     model = FairSVC(loss="logistic", constraint=LossBound(0.02)).fit(X, y, sensitive_features=z)
     assert model.necessity_ is None
+
+
+@quiet
+@pytest.mark.data
+def test_prices_of_many_groups_close_gaps_that_jump_across_the_rule():
+    """On all of Adult, by sex and race, the search once gave up at 80%: 76.7% accuracy, less than at 81%."""
+    from fairmargin import datasets
+
+    adult = datasets.load_adult()
+    X = StandardScaler().fit_transform(np.asarray(CategoryEncoder().fit_transform(adult.data), dtype=float))
+    found = {}
+    for p in (80, 81):
+        clf = FairLogisticRegression(constraint=PRuleBound(p))
+        found[p] = clf.fit(X, adult.target, sensitive_features=adult.sensitive_features).score(X, adult.target)
+    # Small groups make single people matter: both are searched, and may be off by a standard error of an accuracy.
+    assert found[80] >= found[81] - 1.0 / np.sqrt(len(X))

@@ -390,12 +390,13 @@ def close_gaps(
     its gap exceeds what the rule allows and falls, at most to zero, while it does not. Each price moves by a step of
     its own, which is halved where the direction changes and grows by a fifth where it does not (resilient
     propagation, Rprop): gaps of rare groups jump, so that their size says little about the right step. ``trust`` is
-    the share of each gap that counts. The first steps are smaller from prices ``start`` near the right ones; at most
-    ``most`` candidates are solved, and at most ``_AFTER`` after the one that keeps the rule with the most room.
+    the share of each gap that counts. Where steps have become small and gaps still jump across what the rule allows,
+    smaller gaps are aimed at. The first steps are smaller from prices ``start`` near the right ones; at most ``most``
+    candidates are solved, and at most ``_AFTER`` after the one that keeps the rule with the most room.
     """
     prices, least = np.zeros(family.n_prices) if start is None else start, np.inf
     first = STEP if start is None else STEP / 2**_HALVINGS
-    best, step, before = prices, np.full(len(prices), first), np.zeros(len(prices))
+    best, step, before, room = prices, np.full(len(prices), first), np.zeros(len(prices)), 0.0
     scores = family.priced(prices).solution.scores if np.any(prices) else family.free.scores
     stale = 0
     for _ in range(most):
@@ -407,12 +408,15 @@ def close_gaps(
             best, least = prices, excess
         if stale >= _AFTER and least <= 0:
             break
-        target = np.where(prices == 0.0, np.clip(gap, -allowed, allowed), np.sign(prices) * allowed)
+        aim = np.maximum(allowed - room, 0.0)
+        target = np.where(prices == 0.0, np.clip(gap, -aim, aim), np.sign(prices) * aim)
         way = np.sign(gap - target)
         factor = np.where(way * before < 0, 0.5, np.where(way * before > 0, 1.2, 1.0))
         step = np.clip(factor * step, _UNIT, STEP)
         if np.all((way == 0) | (step <= 2 * _UNIT)):
-            break
+            if least <= 0 or not np.any(way):
+                break
+            room, step = room + least, np.full(len(prices), STEP / 2**_HALVINGS)
         moved = np.round((prices + way * step) / _UNIT) * _UNIT
         prices, before = np.where(prices * moved < 0, 0.0, moved), way
         candidate = family.priced(prices)
