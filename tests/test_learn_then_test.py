@@ -289,6 +289,18 @@ def test_a_list_of_one_rule_is_that_rule():
     assert len(listed.trained_rows_) == 2000
 
 
+def test_a_rule_without_a_confidence_in_a_wrapped_pipeline_is_named_as_the_reason():
+    X, y, z = people(3000)
+    pipe = make_pipeline(StandardScaler(), FairLogisticRegression(constraint=PRuleBound(90)))
+    said = r"The pipeline's rule has no confidence, .*: write PRuleBound\(90, confidence=0.99\) in it\.$"
+    with pytest.raises(NotCertifiedError, match=said):
+        CertifiedClassifier(pipe, p=90, confidence=0.99).fit(X, y, sensitive_features=z)
+    pipe.set_params(fairlogisticregression__constraint=None)
+    with pytest.raises(NotCertifiedError) as error:
+        CertifiedClassifier(pipe, p=90, confidence=0.99).fit(X, y, sensitive_features=z)
+    assert "has no confidence" not in str(error.value)
+
+
 def test_any_classifier_can_be_wrapped():
     X, y, _ = people(3000)
     group = np.random.default_rng(0).choice(["a", "b"], 3000)

@@ -85,9 +85,10 @@ def test_the_readme_example_gives_what_the_readme_says(capsys, monkeypatch, tmp_
     decided = known["fair"].predict(known["X"])
     assert p_rule(known["y"], decided, sensitive_features=known["sex"], pos_label="yes") >= 80.0
     assert (tmp_path / "frontier.png").stat().st_size > 0
-    free, fair = capsys.readouterr().out.splitlines()
+    free, fair, tested = capsys.readouterr().out.splitlines()
     assert free == "accuracy 75.5%, p%-rule 65%"
     assert fair == "accuracy 75.5%, p%-rule 80%"
+    assert "with 95% confidence" in tested
 
 
 @pytest.mark.heavy

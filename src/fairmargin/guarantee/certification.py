@@ -20,7 +20,7 @@ from fairmargin.notions import Condition, Notion, get_notion
 from fairmargin.sensitive import MISSING_GROUP, encode_sensitive
 from fairmargin.validation import favourable_class, validate_weights
 
-__all__ = ["certify", "refuse"]
+__all__ = ["certify", "check_rule", "refuse"]
 
 Mask = NDArray[np.bool_]
 
@@ -100,6 +100,23 @@ def certify(
     4000
     """
     question = Question(check_percent(p), check_confidence(confidence), method)
+    people = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+    return check_rule(model, X, y, question=question, notion=notion, pos_label=pos_label, **people)
+
+
+def check_rule(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    sensitive_features: Any,
+    question: Question,
+    notion: Any,
+    sample_weight: Any,
+    pos_label: Any,
+    remedy: str = "",
+) -> Guarantee:
+    """Test a rule as :func:`certify` does; ``remedy`` says what helps if it is not supported, where that is known."""
     check_container(X, "X")
     check_same_order(X=X, y=y, sensitive_features=sensitive_features, sample_weight=sample_weight)
     decided = column_or_1d(model.predict(X))
@@ -113,12 +130,12 @@ def certify(
         _check_gain(accepted, labels, weight)
     tested = CountedDecisions.of(sensitive.attributes, accepted, weight, conditions)
     if not tested.supports(question):
-        raise refuse(tested, question, at_hand=tested.given, split=False)
+        raise refuse(tested, question, at_hand=tested.given, split=False, remedy=remedy)
     return Guarantee(
         question.p,
         question.confidence,
         tested.kind,
-        method,
+        question.method,
         get_notion(notion).name,
         tested.people,
         tested.groups,
@@ -126,10 +143,13 @@ def certify(
     )
 
 
-def refuse(tested: CountedDecisions, question: Question, *, at_hand: int, split: bool) -> NotCertifiedError:
+def refuse(
+    tested: CountedDecisions, question: Question, *, at_hand: int, split: bool, remedy: str = ""
+) -> NotCertifiedError:
     """Return the error for decisions that do not support the rule: which groups fall short and what would help.
 
-    ``at_hand`` is the number of people given: for the test, and where they are split, for training, too.
+    ``at_hand`` is the number of people given: for the test, and where they are split, for training, too. A ``remedy``
+    that is known takes the place of an estimate of how many people it would take.
     """
     rule = f"{question.p:g}%-rule at {100 * question.confidence:.4g}% confidence"
     if tested.empty:
@@ -147,30 +167,34 @@ def refuse(tested: CountedDecisions, question: Question, *, at_hand: int, split:
     among = [tested.counts[k].among for k, _ in failures]
     sides = zip(failures, (f" ({a})" if a else "" for a in among), strict=True)
     failed = tuple(f"{c.group} against {_other(c)}{where}" for (_, c), where in sides)
-    needed = tested.needed(question, failures, split=split)
     short = _failed_groups(tested, failures)
     small = [f"{g.attribute}={g.group!r} has {people(g.people)}" for g in short]
-    if needed is None:
-        remedy = "Their rates are too far apart for more people to help: ask for a lower p."
-    elif needed.people <= at_hand:
-        needed = None
-        remedy = "How many people it would take is too uncertain to say: more people of these groups are needed."
-    elif split:
-        remedy = (
-            f"A rough estimate: {needed.people:,} people, for training and test together, would succeed four times "
-            f"in five if {_assumed(needed)}, and the true rates are equal."
-        )
-    else:
-        remedy = (
-            f"A rough estimate: {needed.people:,} people would succeed four times in five if {_assumed(needed)}, and "
-            "the ratio, too."
-        )
+    needed = None if remedy else tested.needed(question, failures, split=split)
+    remedy = remedy or _more_people(needed, at_hand, split)
+    needed = None if needed is not None and needed.people <= at_hand else needed
     remedy += _without_small(tested, [g for g in short if g.people < _SMALL * tested.people])
     return NotCertifiedError(
         f"The {tested.people:,} people tested do not support the {rule}. It could not be shown for "
         f"{'; '.join(failed)}: {', '.join(small)}. {remedy}",
         failed=failed,
         people_needed=None if needed is None else needed.people,
+    )
+
+
+def _more_people(needed: Needed | None, at_hand: int, split: bool) -> str:
+    """Return whether more people would help, and about how many."""
+    if needed is None:
+        return "Their rates are too far apart for more people to help: ask for a lower p."
+    if needed.people <= at_hand:
+        return "How many people it would take is too uncertain to say: more people of these groups are needed."
+    if split:
+        return (
+            f"A rough estimate: {needed.people:,} people, for training and test together, would succeed four times "
+            f"in five if {_assumed(needed)}, and the true rates are equal."
+        )
+    return (
+        f"A rough estimate: {needed.people:,} people would succeed four times in five if {_assumed(needed)}, and "
+        "the ratio, too."
     )
 
 

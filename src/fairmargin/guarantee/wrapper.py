@@ -17,12 +17,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, has_fit_parameter
 
 from fairmargin.constraints import PRuleBound
-from fairmargin.guarantee.certification import certify
+from fairmargin.constraints.prule import check_confidence, check_percent
+from fairmargin.guarantee.certification import check_rule
 from fairmargin.guarantee.learning import refuse_if_seen, split_people
 from fairmargin.guarantee.record import Guarantee
+from fairmargin.guarantee.verdict import Question
 from fairmargin.inputs import check_same_order
 from fairmargin.membership import Membership, probabilities_refused
 from fairmargin.misspelled import names_arguments
+from fairmargin.notions import get_notion
 from fairmargin.sensitive import read_columns
 from fairmargin.several import rule_to_test
 
@@ -45,7 +48,7 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     A pipeline that ends in a classifier of this package with ``PRuleBound(confidence=...)`` is fitted step by step on
     the people who train; its last step tests a sequence of classifiers on the others. Anything else is fitted once
     and certified as it is (:func:`fairmargin.certify`), which succeeds where its rule is kept with room to spare:
-    aim higher than ``p`` in training.
+    aim higher than ``p`` in training. A ``PRuleBound(p)`` without a confidence has no such room.
 
     Parameters
     ----------
@@ -149,17 +152,30 @@ class CertifiedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _certify(self, estimator: Any, people: _People) -> Guarantee:
-        return certify(
+        return check_rule(
             estimator,
             people.X,
             people.y,
             sensitive_features=people.sensitive,
-            p=self.p,
-            confidence=self.confidence,
-            method=self.method,
+            question=Question(check_percent(self.p), check_confidence(self.confidence), self.method),
             notion=self.notion,
             sample_weight=people.weight,
             pos_label=self.pos_label,
+            remedy=self._remedy(),
+        )
+
+    def _remedy(self) -> str:
+        """Return how to have a rule tested that is only met in training; nothing without such a rule."""
+        kind, last = "classifier", self.estimator
+        if isinstance(last, Pipeline):
+            kind, last = "pipeline", last[-1]
+        if not has_fit_parameter(last, "safety_set") or not _untested_rule(last.constraint):
+            return ""
+        named = get_notion(self.notion).name
+        notion = "" if named == "selection_rate" else f", notion={named!r}"
+        return (
+            f"The {kind}'s rule has no confidence, so that it was only tested afterwards: write "
+            f"PRuleBound({self.p:g}, confidence={self.confidence:g}{notion}) in it."
         )
 
     def _asked(self) -> PRuleBound:
@@ -220,6 +236,13 @@ def _own_rule(estimator: Any) -> PRuleBound | None:
         return None
     rule = rule_to_test(estimator.constraint)
     return rule if rule is not None and rule.guarantee == "exact" else None
+
+
+def _untested_rule(constraint: Any) -> bool:
+    """Whether a constraint, or one of a list, is a rule on ratios without a confidence."""
+    listed = constraint if isinstance(constraint, list | tuple) else [constraint]
+    rules = [one for one in listed if isinstance(one, PRuleBound) and one.difference is None]
+    return bool(rules) and all(rule.confidence is None for rule in rules)
 
 
 def _tell_positive(estimator: Any, pos_label: Any) -> None:
