@@ -13,7 +13,7 @@ numpy, and scores come from ``decision_function``, which is what decides. Every 
 import numpy as np
 import scipy.sparse as sp
 
-from fairmargin.categories import CodedMatrix
+from fairmargin.coded_matrix import CodedMatrix
 
 EPS = np.finfo(float).eps
 FEASIBLE = 1e-8  # share of the natural size of a bounded quantity by which its bound may be missed

@@ -8,7 +8,7 @@ classifier. Tolerances are those of ``recompute.py``.
 import numpy as np
 import scipy.sparse as sp
 
-from fairmargin.categories import CodedMatrix
+from fairmargin.coded_matrix import CodedMatrix
 from recompute import CONDITIONS, EPS, FEASIBLE, MARGIN, STATED, column, named_columns, sample_weights, within
 
 

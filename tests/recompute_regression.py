@@ -8,7 +8,7 @@ objective of every feasible function. Tolerances are those of ``recompute.py``.
 import numpy as np
 import scipy.sparse as sp
 
-from fairmargin.categories import CodedMatrix
+from fairmargin.coded_matrix import CodedMatrix
 from recompute import EPS, FEASIBLE, STATED, column, named_columns, sample_weights
 
 # Gap of a dual bound that is made of the fitted residuals rather than of the solver's dual variables: what is scaled

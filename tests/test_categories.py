@@ -23,7 +23,7 @@ from fairmargin import (
     FairSVC,
     PRuleBound,
 )
-from fairmargin.categories import CodedMatrix
+from fairmargin.coded_matrix import CodedMatrix
 from fairmargin.design import make_design
 from fairmargin.exceptions import DisparateTreatmentError
 from fairmargin.solvers.matrix_free import MatrixFree, choose_model

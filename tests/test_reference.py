@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cvxpy_reference import leave_out
 from fairmargin import CovarianceBound, FairMarginClassifier, decision_boundary_covariance
-from fairmargin.categories import CodedMatrix
+from fairmargin.coded_matrix import CodedMatrix
 from fairmargin.exceptions import CovarianceWarning
 from fairmargin.losses import get_loss
 from fairmargin.solvers import matrix_free

@@ -18,7 +18,8 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, validate_data
 
 from fairmargin.caller import warn
-from fairmargin.categories import CodedMatrix, categorical_columns
+from fairmargin.categories import categorical_columns
+from fairmargin.coded_matrix import CodedMatrix
 from fairmargin.disparate_treatment import check_disparate_treatment, refuse_recodings
 from fairmargin.exceptions import FavourableClassWarning
 from fairmargin.inputs import check_container, check_no_missing

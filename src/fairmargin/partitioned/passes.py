@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmargin.categories import CodedDesign, CodedMatrix
+from fairmargin.coded_matrix import CodedDesign, CodedMatrix
 from fairmargin.losses import Loss
 from fairmargin.partitioned.compensated import Total
 from fairmargin.partitioned.contract import Engine, Partition, Progress, Source

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairmargin.categories import CodedMatrix
+from fairmargin.coded_matrix import CodedMatrix
 from fairmargin.partitioned.arrow import as_codes, as_finite_numbers, as_known_numbers
 from fairmargin.partitioned.contract import Partition
 from fairmargin.tables.column_kinds import OTHER, CategoryColumn, NumberColumn

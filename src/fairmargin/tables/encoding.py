@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairmargin.categories import CodedMatrix
+from fairmargin.coded_matrix import CodedMatrix
 from fairmargin.exceptions import DataError
 from fairmargin.formatting import shorten
 from fairmargin.tables.column_kinds import COLUMN_KINDS, CategoryColumn, NumberColumn

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fairmargin.categories import CodedMatrix
+from fairmargin.coded_matrix import CodedMatrix
 from fairmargin.decisions import RULES
 from fairmargin.disparate_treatment import refuse_recodings
 from fairmargin.exceptions import DataError, DisparateTreatmentError
