@@ -50,6 +50,42 @@ def test_a_tested_model_says_how_many_were_tested_and_what_is_covered(folder, ca
     assert summary["settings"]["confidence"] == 0.95
 
 
+def test_the_headline_of_a_tested_rule_names_its_notion(folder):
+    role = ["-t", "loan", "-p", "approved", "-s", "sex", "--notion", "true_positive_rate"]
+    tested = ["--constraint", "p-rule=60", "--confidence", "0.9", "--test-share", "0.5"]
+    assert run(["train", "loans.csv", *role, *tested, "--json", "a.json", "-o", "m.json"]) == 0
+    verdict = json.loads(Path("a.json").read_text())["proposal"]["verdict"]
+    said = "Yes, with 90% confidence. This model keeps the 60%-rule of the true positive rate."
+    assert verdict["headline"] == said
+    assert "covers the 60%-rule of the true positive rate only" in verdict["sure"]
+
+
+@pytest.mark.parametrize("confidence", [["--confidence", "0.9"], []])
+def test_small_groups_are_part_of_the_test_of_a_guarantee(folder, capsys, confidence):
+    """The report said that nothing is concluded of groups that its guarantee names."""
+    people = make_loans(3000)
+    people["job"] = np.where(np.arange(3000) % 5 == 0, "cook", people["job"])
+    people.to_csv("jobs.csv", index=False)
+    role = ["-t", "loan", "-p", "approved", "-s", "job", "--constraint", "p-rule=60", "--min-people", "400"]
+    outputs = ["--json", "a.json", "--html", "a.html", "--markdown", "a.md", "-o", "m.json"]
+    assert run(["train", "jobs.csv", *role, *confidence, "--test-share", "0.5", *outputs]) == 0
+    summary = json.loads(Path("a.json").read_text())
+    verdict = summary["proposal"]["verdict"]
+    left = f"ot judged, too few people: job = cook ({_people(summary, 'cook')})."
+    assert left in verdict["not_judged"]
+    assert verdict["for_whom"].endswith(verdict["not_judged"])
+    covered = "The test needs no least number of people: its guarantee covers them."
+    assert verdict["not_judged"].endswith(covered) == bool(confidence)
+    for shown in (capsys.readouterr().out, Path("a.html").read_text(), Path("a.md").read_text()):
+        shown = " ".join(shown.split())
+        assert ("The guarantee covers these groups all the same" in shown) == bool(confidence)
+        assert ("comparison nothing is concluded" in shown) != bool(confidence)
+
+
+def _people(summary, group):
+    return next(g["people"] for g in summary["audit"]["attributes"][0]["groups"] if g["group"] == group)
+
+
 def test_the_verdict_is_about_the_rule_that_was_tested(folder):
     """It was about the first rule of the list alone, on people who had selected the model, and did not say so."""
     rules = ["--constraint", "difference=0.2", "--constraint", "p-rule=60"]

@@ -87,7 +87,7 @@ class Asked:
         found = judge(audited, asked=self.value, held_out=held_out, requested=requested, **said)
         if self.guarantee is None:
             return found
-        return tested_verdict(found, self.guarantee, self.subject, alone=self.alone)
+        return tested_verdict(found, audited, self.guarantee, self.subject, alone=self.alone)
 
 
 def asked_by(constraint: Any, tested: Guarantee | None = None) -> Asked:

@@ -90,7 +90,7 @@ def _groups(audit: Mapping[str, Any]) -> list[str]:
     rate = "rate" if audit["notion"] == "selection_rate" else audit["rate"]
     header = ("group", "people", rate, "ratio", "95% interval", "difference", "z", "p (adjusted)", "shortfall")
     by = "" if rate == "rate" else f", by the {rate} among {audit['among']}"
-    least = f"Groups under {audit['min_people']} people decide nothing."
+    least = f"Groups under {audit['min_people']} people decide nothing in this table."
     lines = [f"p%-rule ({audit['rule']}): {audit['compared']}{by}. {least}", ""]
     for attribute in audit["attributes"]:
         rows = (

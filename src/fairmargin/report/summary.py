@@ -14,6 +14,7 @@ import numpy as np
 from fairmargin.audit import Audit
 from fairmargin.decisions import RULES
 from fairmargin.formatting import people, percent, ratio_beside, with_article
+from fairmargin.guarantee.record import Guarantee
 from fairmargin.notions import get_notion
 from fairmargin.pipelines import last_step
 from fairmargin.report.asked import Asked
@@ -29,7 +30,7 @@ from fairmargin.report.evaluation import evaluate
 from fairmargin.report.plain import plain, versions
 from fairmargin.report.proposal import audit_part, describe_proposal
 from fairmargin.report.sections import asked_for
-from fairmargin.report.verdict import judge, small_sides
+from fairmargin.report.verdict import covers, judge, small_sides
 from fairmargin.tables.study import Study
 
 __all__ = ["audit_summary", "frontier_summary", "training_summary"]
@@ -92,13 +93,18 @@ def _decided_alike(decision: str | None, who: str) -> list[str]:
     return [f"{who} {verb} everybody: every rule holds, and that says nothing about fairness."]
 
 
-def _small(audited: Mapping[str, Any]) -> list[str]:
-    """Name the groups about which nothing is concluded."""
+def _small(audited: Mapping[str, Any], guarantee: Guarantee | None = None) -> list[str]:
+    """Name the groups about which nothing is concluded, or nothing but what a guarantee says."""
     small = small_sides(audited)
     if not small:
         return []
     listed = ", ".join(small[:8]) + (f" and {len(small) - 8} more" if len(small) > 8 else "")
     least = people(audited["min_people"])
+    if guarantee is not None and covers(guarantee, audited):
+        return [
+            f"With fewer than {least} on a side of the comparison rates are not judged: {listed}. The guarantee "
+            "covers these groups all the same."
+        ]
     return [f"With fewer than {least} on a side of the comparison nothing is concluded: {listed}."]
 
 
@@ -139,7 +145,7 @@ def training_summary(
     said = [*study.warnings, *warnings]
     said += _decided_alike(trained["decides_alike"], "On the people trained on the classifier")
     said += _decided_alike(details["test"]["decides_alike"], "On held-out people the classifier") if held_out else []
-    said += _small(proposal["audit"])
+    said += _small(proposal["audit"], asked.guarantee)
     summary = _head("train", title, {**study.settings, **settings}, [*study.notes, *notes], said)
     return {
         **summary,

@@ -259,7 +259,10 @@ def _study(console: Any, summary: Mapping[str, Any]) -> None:
     data = summary["data"]
     console.print(f"{formatting.people(data['train_people'])} trained on, {data['test_people']:,} held out")
     console.print(formatting.clean(f"favourable: {data['target']} = {data['positive']}"))
-    console.print(f"p%-rule ({data['rule']}): {data['compared']}; groups under {data['min_people']} decide nothing")
+    least = f"groups under {data['min_people']} decide nothing"
+    if summary.get("guarantee"):
+        least += " here; the guarantee says who was tested"
+    console.print(f"p%-rule ({data['rule']}): {data['compared']}; {least}")
     _rates_compared(console, summary["audit"])
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "PASSES_MAYBE",
     "SELECTED",
     "corrected_for",
+    "covers",
     "describe",
     "direction",
     "is_judged",
@@ -128,15 +129,18 @@ def judge(
     )
 
 
-def tested_verdict(found: Mapping[str, Any], guarantee: Guarantee, subject: str, *, alone: bool) -> dict[str, Any]:
+def tested_verdict(
+    found: Mapping[str, Any], audit: Mapping[str, Any], guarantee: Guarantee, subject: str, *, alone: bool
+) -> dict[str, Any]:
     """Return the verdict on a model that the people held out selected by a test: what is sure is the test's claim.
 
-    Their rates are those of a selected classifier, so that intervals around them claim too much. ``alone`` says
-    whether there were no other constraints, which hold in training only.
+    Their rates are those of a selected classifier, so that intervals around them claim too much. Groups of too few
+    people for a judgement of their rates are part of the test. ``alone`` says whether there were no other
+    constraints, which hold in training only.
     """
     if found["status"] == NO_VERDICT:
         return dict(found)
-    sure, rule = f"{100 * guarantee.confidence:.4g}% confidence", f"{guarantee.p:g}%-rule"
+    sure, rule = f"{100 * guarantee.confidence:.4g}% confidence", f"{guarantee.p:g}%-rule{rate_in_words(audit)}"
     said = (
         f"{guarantee.candidates:,} classifiers were tested on {guarantee.people:,} held-out people, one after the "
         "other, and this one was chosen by that test. So their rates, and the intervals around them, are those of a "
@@ -150,9 +154,20 @@ def tested_verdict(found: Mapping[str, Any], guarantee: Guarantee, subject: str,
     if not alone:
         said += " It covers no other constraint: those hold among the people trained on only."
     changed: dict[str, Any] = {"sure": said, "confidence": guarantee.confidence}
+    if found["not_judged"] and covers(guarantee, audit):
+        left = found["not_judged"].replace("Not judged", "Rates not judged", 1)
+        left += " The test needs no least number of people: its guarantee covers them."
+        changed |= {"not_judged": left, "for_whom": found["for_whom"].replace(found["not_judged"], left)}
     if found["status"] in (PASSES, PASSES_MAYBE):
         changed |= {"status": PASSES, "headline": f"Yes, with {sure}. {subject} keeps the {rule}."}
     return {**found, **changed}
+
+
+def covers(guarantee: Guarantee, audit: Mapping[str, Any]) -> bool:
+    """Whether every group of an audit was tested."""
+    tested = {(g.attribute, g.group) for g in guarantee.groups}
+    tested |= {(f"{g.attribute} ({g.among})", g.group) for g in guarantee.groups if g.among}
+    return all((a["name"], g["group"]) in tested for a in audit["attributes"] for g in a["groups"])
 
 
 def no_verdict(audit: Mapping[str, Any], subject: str) -> dict[str, str] | None:
