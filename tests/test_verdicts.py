@@ -6,6 +6,7 @@ import io
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 from statsmodels.stats.proportion import confint_proportions_2indep
@@ -138,6 +139,32 @@ def test_the_verdict_is_about_the_covariance_asked_for(study):
     assert "80%-rule" in found["headline"]  # beside it
     assert "asked for; 80%" not in found["passes"]
     assert found["screen"]["p_rule"] == found["p_rule"]
+
+
+@pytest.mark.parametrize("shift", [0.18, 0.3])
+def test_a_covariance_beyond_its_limit_by_its_own_interval_alone_shows_the_corrected_one(study, shift):
+    """An interval above the limit stood beside "none is beyond its limit by more than chance explains"."""
+    rng, groups = np.random.default_rng(0), np.repeat(list("abcde"), 200)
+    noise = rng.normal(size=(5, 200))
+    noise = (noise - noise.mean(axis=1, keepdims=True)) / noise.std(axis=1, keepdims=True)
+    scores = noise.ravel() + shift * (groups == "a")
+    frame = pd.DataFrame({"g": groups})
+    people = type(study.test)(np.zeros((1000, 1)), rng.integers(0, 2, 1000), frame, frame)
+    screen = judge(decided((0.5, 0.5), (100, 100)), asked=80.0, held_out=True, requested=False)
+    found = judge_covariances(
+        CovarianceBound(0.0),
+        train=(people, noise.ravel(), scores),
+        test=(people, scores),
+        screen=screen,
+        min_people=30,
+    )
+    row = max(found["covariances"], key=lambda r: r["value"])
+    assert row["low"] > 0.0
+    low, high = row["corrected"]
+    assert (high - low) / (row["high"] - row["low"]) == pytest.approx(norm.ppf(0.995) / norm.ppf(0.975))
+    assert (low > 0.0) == row["beyond"] == (shift == 0.3)
+    said = f"Corrected for 5 comparisons at once it is {low:+.3g} to {high:+.3g}."
+    assert (said in found["passes"]) == (shift == 0.18)
 
 
 @pytest.mark.parametrize("asked", [["none"], ["loss=0.02"], ["nobody-loses"]])

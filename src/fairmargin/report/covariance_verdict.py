@@ -170,6 +170,8 @@ def _rows(
                 "value": float(value),
                 "low": float(value - one * error),
                 "high": float(value + one * error),
+                "corrected": [float(value - all_ * error), float(value + all_ * error)],
+                "comparisons": count,
                 "limit": limit,
                 "within": bool(abs(value) + one * error <= limit),
                 "beyond": bool(abs(value) - all_ * error > limit),
@@ -234,7 +236,16 @@ def _furthest(rows: Sequence[Mapping[str, Any]], count: int, held_out: bool) -> 
     if not held_out:
         return "Nobody was held out."
     worst = max(rows, key=lambda r: abs(r["value"]) - r["limit"])
-    return f"On {count:,} held-out people the furthest from its limit is {name_group(worst)}: {_interval(worst)}."
+    said = f"On {count:,} held-out people the furthest from its limit is {name_group(worst)}: {_interval(worst)}."
+    if worst["comparisons"] == 1 or not _settles_only_alone(worst):
+        return said
+    low, high = worst["corrected"]
+    return f"{said} Corrected for {worst['comparisons']} comparisons at once it is {low:+.3g} to {high:+.3g}."
+
+
+def _settles_only_alone(row: Mapping[str, Any]) -> bool:
+    """Whether an interval lies beyond its limit, and no longer does so once it is corrected."""
+    return not row["beyond"] and (row["low"] > row["limit"] or row["high"] < -row["limit"])
 
 
 def _sure(status: str, held_out: bool, selected: bool) -> str:
