@@ -141,6 +141,21 @@ def test_the_verdict_is_about_the_covariance_asked_for(study):
     assert found["screen"]["p_rule"] == found["p_rule"]
 
 
+@pytest.mark.parametrize(("rates", "words"), [((0.998, 0.996), "accepts"), ((0.002, 0.002), "refuses")])
+def test_deciding_alike_for_nearly_everybody_is_no_success(rates, words):
+    """A model that refused eight of two thousand people got a plain yes."""
+    audited = decided(rates, (1000, 1000))
+    share = "99.7%" if words == "accepts" else "99.8%"
+    headline = f"No verdict. This model {words} nearly everybody ({share})."
+    options = {"held_out": True, "subject": "This model"}
+    for found in (judge(audited, asked=80.0, **options), judge_differences(audited, limit=0.1, **options)):
+        assert (found["status"], found["headline"]) == (NO_VERDICT, headline)
+    assert judge(audited, asked=80.0, held_out=None, subject="These decisions")["status"] != NO_VERDICT
+    assert judge(decided((1.0, 0.5), (3000, 8)), asked=80.0, held_out=True)["status"] == NO_VERDICT  # too few
+    refused = judge(decided((1.0, 0.6), (9960, 40)), asked=80.0, held_out=True)
+    assert refused["status"] == FAILS  # one group is refused more often, whatever the others get
+
+
 @pytest.mark.parametrize("shift", [0.18, 0.3])
 def test_a_covariance_beyond_its_limit_by_its_own_interval_alone_shows_the_corrected_one(study, shift):
     """An interval above the limit stood beside "none is beyond its limit by more than chance explains"."""

@@ -23,6 +23,7 @@ from fairmargin.report.verdict import (
     is_judged,
     list_groups,
     name_group,
+    nearly_alike,
     no_verdict,
     not_judged,
     rate_in_words,
@@ -69,6 +70,9 @@ def judge_differences(
     widest = max(rows, key=lambda r: r["gap"])
     beyond = sorted((r for r in rows if r["gap"] > limit), key=lambda r: -r["gap"])
     status = unless_selected(_status(rows, limit, may_be_sure=held_out), selected)
+    nothing = nearly_alike(status, audit, subject)
+    if nothing is not None:
+        return found | {"difference": widest["gap"], "low": widest["low"], "high": widest["high"]} | nothing
     counted = audit["counted"]
     what = f"the {audit['rate']}" if rate_in_words(audit) else "selection rates"
     within = f"{100 * limit:g} points"

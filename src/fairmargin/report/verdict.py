@@ -16,6 +16,7 @@ from fairmargin.audit.findings import REFERENCE, REST, TOO_FEW
 from fairmargin.formatting import NONE, distance, interval, number_beside, people, percent, ratio_beside, shorten
 from fairmargin.guarantee.record import Guarantee
 from fairmargin.rate_statistics import ratio_interval
+from fairmargin.tolerances import NEARLY_ALL
 
 __all__ = [
     "FAILS",
@@ -32,6 +33,7 @@ __all__ = [
     "judge",
     "list_groups",
     "name_group",
+    "nearly_alike",
     "no_verdict",
     "not_judged",
     "rate_in_words",
@@ -108,6 +110,9 @@ def judge(
     if unlimited_by is not None:
         return found | {"margin": None, "below": []} | _without_threshold(unlimited_by, lowest, audit)
     status = unless_selected(_status(judged, asked, may_be_sure=held_out is not False), selected)
+    nothing = None if held_out is None else nearly_alike(status, audit, subject)
+    if nothing is not None:
+        return found | {"margin": None} | nothing
     keeps, misses = ("keep", "miss") if subject.endswith("s") else ("keeps", "misses")
     headlines = {
         PASSES: f"Yes. {subject} {keeps} the {rule}.",
@@ -190,6 +195,19 @@ def no_verdict(audit: Mapping[str, Any], subject: str) -> dict[str, str] | None:
         passes = f"A comparison needs {people(audit['min_people'])} on each side."
         return words(NO_VERDICT, headline, passes, "More people are needed.", left)
     return None
+
+
+def nearly_alike(status: str, audit: Mapping[str, Any], subject: str) -> dict[str, str] | None:
+    """Return the verdict on a model that keeps a rule by deciding alike for nearly everybody; None for others."""
+    share = audit["positives"] / audit["people"]
+    alike = max(share, 1.0 - share)
+    if alike <= NEARLY_ALL or status not in (PASSES, PASSES_MAYBE):
+        return None
+    decides = "accepts" if share > 0.5 else "refuses"
+    shown = min(round(100 * alike, 1), 99.9)  # 100% would be everybody
+    headline = f"No verdict. {subject} {decides} nearly everybody ({shown:.1f}%)."
+    passes = "Deciding the same for nearly everybody keeps rules without effort. That says nothing about fairness."
+    return words(NO_VERDICT, headline, passes, "There is nothing to be sure of.", not_judged(audit))
 
 
 def rate_in_words(audit: Mapping[str, Any]) -> str:
