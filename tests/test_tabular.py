@@ -83,6 +83,21 @@ def test_adult_is_recognised_with_the_comment_of_its_test_file(tmp_path):
     assert "UCI Adult" in table.notes[1]
 
 
+@pytest.mark.parametrize("names", [None, "adult"])
+def test_labels_of_the_test_file_of_adult_are_those_of_its_training_file(tmp_path, names):
+    """Their full stops made four labels of two, so that a model could not be tested on the file made for it."""
+    people = "39, State-gov, 77516, Bachelors, 13, Never-married, Sales, Wife, White, Female, 0, 0, 40, Cuba, "
+    (tmp_path / "adult.test").write_text("|1x3 Cross validator\n" + f"{people}<=50K.\n{people}>50K.\n{people}?\n" * 2)
+    (tmp_path / "adult.data").write_text(f"{people}<=50K\n{people}>50K\n" * 2)
+    tested, trained = (read_table(tmp_path / f"adult.{part}", names=names) for part in ("test", "data"))
+    assert set(tested.frame["income"].dropna()) == set(trained.frame["income"]) == {"<=50K", ">50K"}
+    assert tested.frame["income"].isna().sum() == 2
+    assert any("full stop" in note for note in tested.notes)
+    assert not any("full stop" in note for note in trained.notes)
+    (tmp_path / "own.csv").write_text("income,job\n<=50K.,1\n>50K.,2\n")
+    assert set(read_table(tmp_path / "own.csv").frame["income"]) == {"<=50K.", ">50K."}
+
+
 def test_the_fingerprint_is_that_of_the_file(tmp_path):
     import hashlib
 

@@ -21,6 +21,7 @@ __all__ = ["MISSING", "read_csv"]
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null")
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
+_ADULT_WIDTH = 15  # columns of UCI Adult
 _SAMPLE = 1 << 16  # bytes from which the dialect is inferred: some hundred lines of a usual table
 _SAMPLE_ROWS = 100  # at most, of these bytes
 
@@ -73,7 +74,10 @@ def read_csv(
             f"The decimal mark is a point or a comma, not the delimiter; got {shorten(decimal)!r}.",
             field="decimal",
         )
-    return _parse(source, content, delimiter, missing, header, columns, decimal), [*notes, *said]
+    frame = _parse(source, content, delimiter, missing, header, columns, decimal)
+    if columns is not None and len(columns) == _ADULT_WIDTH and columns == _adult_names():
+        said += _drop_full_stops(source, frame)
+    return frame, [*notes, *said]
 
 
 def _as_utf8(source: str, content: bytes, encoding: str) -> bytes:
@@ -223,13 +227,22 @@ def _listed_names(text: str) -> list[str]:
 
 
 def _is_adult(row: list[str]) -> bool:
-    return len(row) == 15 and row[9] in ("Male", "Female") and row[14].rstrip(".") in ("<=50K", ">50K")
+    return len(row) == _ADULT_WIDTH and row[9] in ("Male", "Female") and row[14].rstrip(".") in ("<=50K", ">50K")
 
 
 def _adult_names() -> list[str]:
     from fairmargin.datasets.adult import COLUMNS
 
     return list(COLUMNS)
+
+
+def _drop_full_stops(source: str, frame: pd.DataFrame) -> list[str]:
+    """Read the labels of ``adult.test``, which end in a full stop, as those of ``adult.data``; return a note."""
+    label = frame.columns[-1]
+    if not frame[label].isin(["<=50K.", ">50K."]).any():
+        return []
+    frame[label] = frame[label].str.rstrip(".")
+    return [f"The labels of {source} end in a full stop, which was left out: '<=50K' and '>50K'."]
 
 
 def _check_widths(source: str, content: bytes, delimiter: str, width: int, *, lines_before: int) -> None:
