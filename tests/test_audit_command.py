@@ -154,3 +154,16 @@ def test_hostile_names_are_text(people):
     assert run(["audit", "people.csv", *ASK, *arguments, "--strata", "<script>alert(1)</script>|`x`"]) == 0
     for name in ("a.html", "a.md"):
         assert "<script>alert" not in Path(name).read_text()
+
+
+def test_what_a_short_audit_leaves_out_is_there(tmp_path, monkeypatch, capsys):
+    """In passes, the line after "proxies were left out" promised proxies."""
+    monkeypatch.chdir(tmp_path)
+    people = make_credit_demo(600)
+    people["kin"] = people["sex"].replace({"man": "father", "woman": "mother"})
+    people.to_parquet("people.parquet")
+    asked = ["audit", "people.parquet", "-t", "repaid", "-p", "yes", "-s", "sex"]
+    for engine, said in (([], "Odds and proxies"), (["--engine", "local"], "Odds")):
+        assert run([*asked, *engine]) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert f" {said}: with --html FILE, or with --verbose." in out

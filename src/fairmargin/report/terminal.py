@@ -64,11 +64,26 @@ def _some(names: Iterable[Any]) -> str:
 
 def _rest(summary: Mapping[str, Any]) -> str:
     """Say what is not shown."""
+    if summary["kind"] == "audit":
+        return _rest_of_audit(summary["audit"])
     return {
-        "audit": "Error rates, odds, scores, proxies and combinations",
         "train": "Groups one by one, error rates, scores, calibration and what each column was taken for",
         "frontier": "Groups one by one, error rates, scores, calibration, every candidate and why it was not chosen",
     }[summary["kind"]]
+
+
+def _rest_of_audit(audit: Mapping[str, Any]) -> str:
+    """Name what an audit found and a short output leaves out."""
+    found = {
+        "error rates": audit["error_rates"],
+        "odds": True,
+        "scores": audit["scored"],
+        "proxies": audit["proxies"],
+        "combinations": audit["rules"],
+    }
+    *others, last = [name for name, there in found.items() if there]
+    text = f"{', '.join(others)} and {last}" if others else last
+    return text[0].upper() + text[1:]
 
 
 def _verdict(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
