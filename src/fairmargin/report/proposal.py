@@ -257,11 +257,9 @@ def _changes(
         f"of {percent(was)}."
     )
     moved = sorted((g for g in groups if g["gained"] or g["lost"]), key=lambda g: -(g["gained"] + g["lost"]))
-    listed = "; ".join(
-        f"{name_group(g)}: {g['gained']:,} {_verb('gain', g['gained'])}, {g['lost']:,} {_verb('lose', g['lost'])}"
-        for g in moved[:_LISTED]
-    )
-    more = f"; {len(moved) - _LISTED} more groups are in the table" if len(moved) > _LISTED else ""
+    listed = "; ".join(f"{name_group(g)}: {g['gained']:,} gained, {g['lost']:,} lost" for g in moved[:_LISTED])
+    rest = len(moved) - _LISTED
+    more = f"; {rest} more {'groups are' if rest > 1 else 'group is'} in the table" if rest > 0 else ""
     among = f"Among {asked.notion.people}: " if asked.notion.needs_labels else ""
     return f"{said} {among}{listed}{more}." if listed else said
 
