@@ -6,7 +6,7 @@ covariance depends on, is moved by a margin well above rounding and so small tha
 certificate. Where that would break a promise, they are refused together; where both would, they are left alone.
 
 Without an intercept, the coefficients move in the shortest direction that lifts the scores of all of them (alike,
-where that is possible) and changes no covariance that is at its bound. Where opposite features allow none, they move
+where that is possible) and takes no covariance beyond its bound. Where opposite features allow none, they move
 along a direction that the features and scores of everybody decide, and which takes each of them off the boundary.
 
 Where constraints leave no classifier but that of zero scores, all that a solver returns is rounding of either sign.
@@ -102,7 +102,7 @@ class _Way:
 def _lift(problem: Problem, design: Any, theta: Array, scores: Array) -> _Way | None:
     """Return the shortest direction that raises all ties, or one that moves all; None if there is none.
 
-    It changes no covariance that is at its bound.
+    It takes no covariance that is at its bound beyond it.
     """
     n, p = design.shape
     if design.fit_intercept:
@@ -114,15 +114,16 @@ def _lift(problem: Problem, design: Any, theta: Array, scores: Array) -> _Way | 
     rows = rows[np.any(rows, axis=1)]  # no features: a score of exactly 0
     if not len(rows):
         return None
-    held = _attained(problem, theta) / design.scale
-    raised = np.append(np.ones(len(rows)), np.zeros(len(held)))
-    both = np.vstack([rows, held])
+    inward = _inward(problem, theta) / design.scale
+    raised = np.append(np.ones(len(rows)), np.zeros(len(inward)))
+    both = np.vstack([rows, inward])
     size = np.linalg.norm(both, axis=1)
     for find in (least_norm_solution, _shortest_that_raises):
         direction = find(both / size[:, None], raised / size)
-        if np.all(rows @ direction >= 1.0 - NEAR):
+        allowed = raised - np.append(np.full(len(rows), NEAR), ROUGH * size[len(rows) :] * np.linalg.norm(direction))
+        if np.all(both @ direction >= allowed):
             return _way(design, direction)
-    direction = _generic_direction(design, held, scores)
+    direction = _generic_direction(design, inward, scores)
     moves = np.abs(rows @ direction)
     return _way(design, direction / moves.min()) if moves.min() > ROUGH * moves.max() else None
 
@@ -132,15 +133,17 @@ def _way(design: Any, scaled: Array) -> _Way:
     return _Way(direction, design.matvec(direction))
 
 
-def _attained(problem: Problem, theta: Array) -> Array:
-    """Return the rows of A that are at a bound, without those of zeros."""
+def _inward(problem: Problem, theta: Array) -> Array:
+    """Return the rows of A that are at a bound, with the sign that leads away from it; equalities with both."""
     value, room = problem.rows @ theta, problem.room(theta)
-    at_bound = (value >= problem.upper - room) | (value <= problem.lower + room)
-    return problem.rows[at_bound & np.any(problem.rows, axis=1)]
+    has_entries = np.any(problem.rows, axis=1)
+    at_upper = has_entries & (value >= problem.upper - room)
+    at_lower = has_entries & (value <= problem.lower + room)
+    return np.vstack([-problem.rows[at_upper], problem.rows[at_lower]])
 
 
 def _generic_direction(design: Any, held: Array, scores: Array) -> Array:
-    """Return a direction that does not depend on the order of rows and columns, and changes no held row.
+    """Return a direction that does not depend on the order of rows and columns, and changes no row of ``held``.
 
     It sums up the features of everybody, and those weighted by the scores.
     """
@@ -156,16 +159,12 @@ def _generic_direction(design: Any, held: Array, scores: Array) -> Array:
 
 
 def _shortest_that_raises(rows: Array, raised: Array) -> Array:
-    """Return an ``x`` with ``rows x >= raised`` where that is positive and 0 elsewhere, or zero if there is none.
-
-    It is the shortest by the sum of absolute values.
-    """
-    up, p = raised > 0, rows.shape[1]
-    if np.count_nonzero(up) > _MOST_ROWS:
+    """Return an ``x`` with ``rows x >= raised``, the shortest by the sum of absolute values, or zero without one."""
+    p = rows.shape[1]
+    if np.count_nonzero(raised) > _MOST_ROWS:
         return np.zeros(p)
     both = np.hstack([rows, -rows])  # of the positive part of x and the negative one
-    fixed = (None, None) if np.all(up) else (both[~up], raised[~up])
-    found = linprog(np.ones(2 * p), -both[up], -raised[up], *fixed)
+    found = linprog(np.ones(2 * p), -both, -raised)
     return found.x[:p] - found.x[p:] if found.status == 0 else np.zeros(p)
 
 
