@@ -19,13 +19,11 @@ from fairmargin.formulations.task import Task
 from fairmargin.formulations.ties import without_rounding
 from fairmargin.problem import Solution
 from fairmargin.ranking import Population, Ranking
-from fairmargin.tolerances import HAIR
+from fairmargin.tolerances import HAIR, NEARLY_ALL
 
 __all__ = ["Cut", "Judge", "make_judge", "warn_of_small_groups"]
 
 Array = NDArray[np.float64]
-
-_NEARLY_ALL = 0.995  # share of the people decided alike above which a classifier is as good as constant
 
 
 @dataclass(frozen=True)
@@ -200,7 +198,7 @@ class Judge:
             what = (
                 f"has an accuracy of {accuracy:.3f}, no better than deciding the same for everybody ({constant:.3f})"
             )
-        elif (alike := self._decided_alike(scores)) > _NEARLY_ALL:
+        elif (alike := self._decided_alike(scores)) > NEARLY_ALL:
             what = f"decides the same for {alike:.2%} of the people"
         else:
             return
