@@ -11,7 +11,7 @@ from fairmargin.report.sections import Section, audit_sections, limits_of, numbe
 
 __all__ = ["RATES", "all_sections", "candidate_section", "rates_section"]
 
-RATES = "Rates: labels, no limit, proposed"  # the title under which renderers know the table
+RATES = "Rates: labels, no limit, this model"  # the title under which renderers know the table
 _Column = Callable[[Mapping[str, Any]], str]
 
 
@@ -43,7 +43,7 @@ def rates_section(proposal: Mapping[str, Any], limits: tuple[float, ...], audit:
         "people": lambda r: f"{r['people']:,}",
         "labels": lambda r: formatting.percent(r["label_rate"]),
         "no limit": lambda r: formatting.percent(r["rate_before"]),
-        "proposed": lambda r: formatting.percent(r["rate"]),
+        "this model": lambda r: formatting.percent(r["rate"]),
         "95% interval": lambda r: formatting.interval(100 * r["low"], 100 * r["high"]),
         "ratio": lambda r: formatting.ratio_beside(r["ratio"], *limits),
         "accepted": lambda r: str(r["direction"]),
@@ -62,7 +62,7 @@ def _rates_of_notion(proposal: Mapping[str, Any], limits: tuple[float, ...], aud
         "group": _name,
         "people": lambda r: f"{r['people']:,}",
         "no limit": lambda r: formatting.percent(r["rate_before"]),
-        "proposed": lambda r: formatting.percent(r["rate"]),
+        "this model": lambda r: formatting.percent(r["rate"]),
         "95% interval": lambda r: formatting.interval(100 * r["low"], 100 * r["high"]),
         "ratio": lambda r: formatting.ratio_beside(r["ratio"], *limits),
         str(audit["counted"]): lambda r: str(r["direction"]),
