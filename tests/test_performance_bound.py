@@ -147,3 +147,15 @@ def test_scores_that_rounding_tells_apart_share_a_rank():
     scores = np.array([0.3, 0.1 + 0.2, -0.5, 0.3 + 1e-4, 2.0])
     assert rank_together(scores).tolist() == [1, 1, 0, 2, 3]
     assert rank_together(1e6 + np.arange(3) * 1e-3).tolist() == [0, 0, 0]
+
+
+def test_the_floor_without_an_intercept_is_that_of_the_classifier_as_it_decides():
+    """Ties that cannot all be accepted once counted as accepted, so that no classifier kept the floor."""
+    rng = np.random.default_rng(0)
+    X, z = rng.integers(-1, 2, size=(200, 3)).astype(float), rng.choice(["a", "b"], 200)
+    y = (X[:, 0] + (z == "a") * 0.5 + rng.normal(size=200) > 0).astype(int)
+    free = FairLinearSVC(constraint=None, fit_intercept=False).fit(X, y)
+    model = FairLinearSVC(constraint=PerformanceBound(0.02), fit_intercept=False).fit(X, y, sensitive_features=z)
+    assert model.unconstrained_performance_ == pytest.approx(free.score(X, y), abs=1e-12)
+    assert model.certificate_.status == "solved"
+    assert model.performance_ == pytest.approx(model.score(X, y), abs=1e-12)

@@ -257,7 +257,7 @@ def test_the_message_names_both_and_says_what_to_do(rows):
         ValueError, match=r"rows of y_pred and sensitive_features have.* give sensitive_features\.loc\["
     ):
         p_rule(None, rows["d"], sensitive_features=z)
-    give = r"give sensitive_features\['sex'\]\.loc\[y_pred\.index\]\."
+    give = r"give sensitive_features\['sex'\]\.loc\[y_pred\.index\]"
     with pytest.raises(ValueError, match=rf"rows of y_pred and sensitive_features\['sex'\] have.* {give}"):
         p_rule(None, rows["d"], sensitive_features={"sex": z})
     with pytest.raises(ValueError, match=r"rows of sensitive_features\['s'\] and sensitive_features\['z'\] have"):

@@ -11,11 +11,14 @@ import pytest
 from scipy.stats import norm
 from statsmodels.stats.proportion import confint_proportions_2indep
 
+import fairmargin
 from fairmargin import CovarianceBound, PRuleBound, cv_score, decision_boundary_covariance
 from fairmargin.audit import audit
 from fairmargin.datasets.demo import make_credit_demo
 from fairmargin.formatting import distance, interval, ratio_beside, with_article
+from fairmargin.notions import Notion
 from fairmargin.report import to_html, to_markdown
+from fairmargin.report.asked import asked_by
 from fairmargin.report.combined_verdict import combine
 from fairmargin.report.covariance_verdict import judge_covariances
 from fairmargin.report.difference_verdict import judge_differences
@@ -451,3 +454,34 @@ def test_covariances_of_an_audit_are_those_of_the_people_who_count():
         for group, value in attribute.covariance:
             inside = (z == group)[y == label]
             assert value == pytest.approx(np.mean((inside - inside.mean()) * scores[y == label]))
+
+
+def test_bounds_that_nobody_can_be_judged_by_get_no_verdict():
+    """A list of two such bounds once ended in a message of Python's own."""
+    few = prepare(table_of_frame(make_credit_demo(1500), "demo"), min_people=1000, **QUESTION)
+    verdict = trained(few, "covariance=0.5", "covariance=90%")[1]["proposal"]["verdict"]
+    assert verdict["headline"] == "No verdict. No group has enough people to compare."
+
+
+def test_bounds_by_attribute_are_named_and_groups_left_out_are_named_once():
+    asked = asked_by([CovarianceBound({"sex": 0.1}), CovarianceBound({"origin": 0.2}, relative=True)])
+    names = sorted(one.name for one in asked.rules)
+    assert names == ["bound of 0.1 for sex on covariances", "bound of 20% for origin on covariances"]
+    plain_one = dict.fromkeys(("passes", "sure", "for_whom"), "")
+    plain_one |= {"status": PASSES, "headline": "Yes.", "not_judged": "Not judged: a."}
+    tested = plain_one | {"headline": "Yes, sure.", "not_judged": "Rates not judged: a. They are covered."}
+    assert combine([("rule", tested), ("bound", plain_one)])["not_judged"] == "Rates not judged: a. They are covered."
+
+
+def test_notions_with_arrays_of_objects_and_odd_names_of_modules():
+    """Pointers were once compared, and a name with a dot was looked for as a module."""
+
+    class Mine(Notion):
+        name = "mine"
+
+        def __init__(self, groups):
+            self.groups = groups
+
+    made = [Mine(np.array([f"eng{k}" for k in range(2)], dtype=object)) for _ in range(2)]
+    assert made[0] == made[1]
+    assert not hasattr(fairmargin, "a.b")

@@ -80,10 +80,12 @@ def check_same_order(**given: Any) -> None:
         for first, known in seen:
             if _is_another_order(known, labels):
                 place = f"loc[{first}.index]"
+                or_else = f", or {name}.to_numpy() if they are in the same order already"
+                or_else *= hasattr(values, "to_numpy")
                 give = f"give {name}.{place}" if hasattr(values, "loc") else f"make {name} of probabilities.{place}"
                 raise ValueError(
                     f"The rows of {first} and {name} have the same labels in another order, and rows are taken by "
-                    f"position: {give}."
+                    f"position: {give}{or_else}."
                 )
         seen.append((name, labels))
 

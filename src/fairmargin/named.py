@@ -35,7 +35,7 @@ class Named:
         """Return the class and the parameters, arrays by their contents."""
         parameters = sorted(vars(self).items())
         return type(self), tuple(
-            (name, (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value)
+            (name, (value.shape, tuple(value.ravel().tolist())) if isinstance(value, np.ndarray) else value)
             for name, value in parameters
         )
 

@@ -15,7 +15,7 @@ from fairmargin.decisions import mean_gain
 from fairmargin.formulations.covariance import Path
 from fairmargin.formulations.outcome import Outcome
 from fairmargin.formulations.task import Task, solve_task
-from fairmargin.formulations.ties import tie_width, without_rounding
+from fairmargin.formulations.ties import settle_ties, tie_width, without_rounding
 from fairmargin.problem import Solution
 from fairmargin.ranking import Ranking, rank_together
 from fairmargin.tolerances import ROUNDING
@@ -46,8 +46,9 @@ class Floor:
 
     @classmethod
     def of(cls, constraint: PerformanceBound, task: Task, free: Solution) -> Floor:
-        """Return the floor that a constraint sets below the unconstrained classifier."""
-        return replace(unset := cls(constraint, task, np.nan), best=unset.measure(free.scores))
+        """Return the floor that a constraint sets below the unconstrained classifier, as that decides in the end."""
+        settled = settle_ties(Outcome(free, task.problem.unconstrained()), task.tol).solution
+        return replace(unset := cls(constraint, task, np.nan), best=unset.reached(settled.scores))
 
     @property
     def least(self) -> float:

@@ -120,5 +120,6 @@ def _one(judged: PRuleBound | CovarianceBound) -> Asked:
 
 def _limit_of(bound: CovarianceBound) -> str:
     if isinstance(bound.c, Mapping):
-        return "bound by attribute"
+        share, unit = (100, "%") if bound.relative else (1, "")
+        return "bound of " + ", ".join(f"{share * c:g}{unit} for {name}" for name, c in bound.c.items())
     return f"bound of {100 * bound.c:g}%" if bound.relative else f"bound of {bound.c:g}"

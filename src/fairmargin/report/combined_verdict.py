@@ -36,8 +36,8 @@ def combine(judged: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
     if len(judged) == 1:
         return dict(judged[0][1])
     leading = min(judged, key=lambda one: _FROM_WORST.index(one[1]["status"]))[1]
-    others = [_beside(name, found) for name, found in judged if found["headline"] != leading["headline"]]
-    left = " ".join(dict.fromkeys(found["not_judged"] for _, found in judged if found["not_judged"]))
+    others = [_beside(name, found) for name, found in judged if not _is_said(found, leading)]
+    left = _left_out([found["not_judged"] for _, found in judged])
     whom = _joined([(name, found["for_whom"].removesuffix(found["not_judged"]).rstrip()) for name, found in judged])
     return {
         **leading,
@@ -48,6 +48,17 @@ def combine(judged: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
         "not_judged": left,
         "rules": [{"name": name, **found} for name, found in judged],
     }
+
+
+def _is_said(found: Mapping[str, Any], leading: Mapping[str, Any]) -> bool:
+    """Whether the leading headline says all of a verdict."""
+    return found is leading or (found["status"] == NO_VERDICT and found["headline"] == leading["headline"])
+
+
+def _left_out(texts: Sequence[str]) -> str:
+    """Return the sentences on groups that are not judged, without those that another one repeats and explains."""
+    said = dict.fromkeys(text for text in texts if text)
+    return " ".join(t for t in said if not any(t != other and t[0].lower() + t[1:] in other for other in said))
 
 
 def _beside(name: str, found: Mapping[str, Any]) -> str:

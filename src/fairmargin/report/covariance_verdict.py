@@ -26,6 +26,7 @@ from fairmargin.report.verdict import (
     PASSES_MAYBE,
     SELECTED,
     name_group,
+    nearly_alike,
     unless_selected,
     words,
 )
@@ -52,6 +53,7 @@ def judge_covariances(
     subject: str = "The proposed model",
     alone: bool = True,
     selected: bool = False,
+    audit: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the verdict on a bound on covariances.
 
@@ -72,6 +74,8 @@ def judge_covariances(
         Whether nothing else is judged; then the 80%-rule is reported beside it.
     selected : bool
         Whether the people held out chose the model by a test of a rule: then nothing is sure to hold.
+    audit : dict, optional
+        Of the same decisions; one that decides alike for nearly everybody gets no verdict.
 
     Returns
     -------
@@ -99,6 +103,9 @@ def judge_covariances(
         return found | {key: screen[key] for key in ("status", "headline", "passes", "sure", "for_whom")}
     held_out, count = test is not None, len((test or train)[0])
     status = unless_selected(_status(measured, is_kept, held_out=held_out), selected)
+    nothing = None if audit is None else nearly_alike(status, audit, subject)
+    if nothing is not None:
+        return found | {"margin": None} | nothing
     said = words(
         status,
         _headline(status, _asked(bound), held_out, subject),
@@ -193,7 +200,9 @@ def _status(rows: Sequence[Mapping[str, Any]], is_kept: bool, *, held_out: bool)
 
 def _asked(bound: CovarianceBound) -> str:
     if isinstance(bound.c, Mapping):
-        return "a covariance within the limit of each attribute"
+        share, unit = (100, "% of that without a limit") if bound.relative else (1, "")
+        limits = " and ".join(f"{share * c:g}{unit} for {name}" for name, c in bound.c.items())
+        return f"a covariance of at most {limits}"
     return (
         f"a covariance of at most {100 * bound.c:g}% of that without a limit"
         if bound.relative

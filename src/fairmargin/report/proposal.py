@@ -22,7 +22,7 @@ from fairmargin.report.comparison import Comparison
 from fairmargin.report.covariance_verdict import judge_covariances
 from fairmargin.report.plain import plain
 from fairmargin.report.scoring import calibration, distributions
-from fairmargin.report.verdict import direction, name_group
+from fairmargin.report.verdict import NO_VERDICT, direction, name_group
 from fairmargin.tables.study import Part, Study
 
 __all__ = ["audit_part", "describe_proposal"]
@@ -94,16 +94,16 @@ def _verdict(
 ) -> dict[str, Any]:
     """Return the verdict on all that was asked for; ``audited`` is by the notion of the first rule."""
     audits, part = {asked.notion.name: audited}, comparison.part
-    accepted, judged = (scored["test"] >= 0).astype(int), []
+    accepted, found = (scored["test"] >= 0).astype(int), []
     for rule in asked.rules:
         name = rule.notion.name
         if name not in audits:
-            found = audit_part(comparison.study, accepted, part, y_true=part.y, notion=rule.notion)
-            audits[name] = plain(found.to_dict())
+            of_notion = audit_part(comparison.study, accepted, part, y_true=part.y, notion=rule.notion)
+            audits[name] = plain(of_notion.to_dict())
         verdict = _verdict_on(rule, audits[name], comparison, scored, fitted, alone=not asked.beside)
-        if not asked.beside or verdict.get("covariances") != []:  # a bound that limits nobody is not judged
-            judged.append((rule.name, verdict))
-    return combine(judged)
+        found.append((rule.name, verdict))
+    limiting = [one for one in found if one[1].get("covariances") != [] or one[1]["status"] == NO_VERDICT]
+    return combine(limiting or found[:1])  # a bound that limits nobody is not judged beside others
 
 
 def _verdict_on(
@@ -123,7 +123,7 @@ def _verdict_on(
     train = study.train, scored["train"], comparison.scores["train"]
     test = (part, scored["test"]) if held_out else None
     options: dict[str, Any] = {"screen": screen, "min_people": study.min_people, "fitted": fitted}
-    options |= {"subject": asked.subject, "selected": asked.selected, "alone": alone}
+    options |= {"subject": asked.subject, "selected": asked.selected, "alone": alone, "audit": audited}
     return judge_covariances(asked.bound, train=train, test=test, **options)
 
 
